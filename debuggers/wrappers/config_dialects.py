@@ -1,8 +1,9 @@
 """The forms in which a configuration may describe an object: a class and its arguments, in four dialects."""
 
-import sys
 from collections.abc import Collection, Mapping
 from typing import Any
+
+from tracker_adapters.values.plain import resolved
 
 from debuggers.errors import DebuggerConfigError
 
@@ -24,7 +25,7 @@ def class_and_arguments(what: str, config: Any) -> tuple[Any, dict[str, Any]]:
     Raises:
         DebuggerConfigError: For anything else.
     """
-    config = plain(config)
+    config = resolved(config)
     keys = [key for key in CLASS_KEYS if key in config] if isinstance(config, Mapping) else []
     if len(keys) != 1:
         found = f"has both {' and '.join(map(repr, keys))}" if keys else "has no 'class'"
@@ -35,15 +36,7 @@ def class_and_arguments(what: str, config: Any) -> tuple[Any, dict[str, Any]]:
     key = keys[0]
     rest = {name: value for name, value in config.items() if name != key}
     arguments = rest if key in _FLAT else _nested_arguments(what, key, rest)
-    return config[key], {name: plain(value) for name, value in arguments.items()}
-
-
-def plain(value: Any) -> Any:
-    """Returns an OmegaConf container as dicts and lists, with its interpolations resolved; all else as it is."""
-    package = type(value).__module__.partition(".")[0]
-    if package != "omegaconf":
-        return value
-    return sys.modules[package].OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
+    return config[key], {name: resolved(value) for name, value in arguments.items()}
 
 
 def texts(what: str, value: Any) -> tuple[str, ...]:
@@ -52,7 +45,7 @@ def texts(what: str, value: Any) -> tuple[str, ...]:
     Raises:
         DebuggerConfigError: For anything else.
     """
-    found = plain(value)
+    found = resolved(value)
     found = (found,) if isinstance(found, str) else found
     if not isinstance(found, Collection):
         raise DebuggerConfigError(f"{what} is {value!r}; expected a list of str")
@@ -64,7 +57,7 @@ def texts(what: str, value: Any) -> tuple[str, ...]:
 
 def _nested_arguments(what: str, key: str, rest: dict[Any, Any]) -> Mapping[Any, Any]:
     arguments_key = _NESTED[key]
-    arguments = plain(rest.pop(arguments_key, None) or {})
+    arguments = resolved(rest.pop(arguments_key, None) or {})
     if rest:
         raise DebuggerConfigError(
             f"{what}: unexpected {next(iter(rest))!r} beside {key!r}; expected only {arguments_key!r}"

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 from tracker_adapters.values.checked_values import check_value
+from tracker_adapters.values.plain import resolved
 
 from debuggers.base_debugger import BaseDebugger
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
@@ -14,7 +15,7 @@ from debuggers.forward_debugger import ForwardDebugger
 from debuggers.instrumentation.module_selection import module_named, select_modules
 from debuggers.page_files.index import DATAPOINT
 from debuggers.torch_import import torch
-from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, plain, texts
+from debuggers.wrappers.config_dialects import CLASS_KEYS, class_and_arguments, texts
 from debuggers.wrappers.debugger_registry import find_class
 from debuggers.wrappers.layer_captures import WatchedLayers
 
@@ -39,11 +40,11 @@ def build_debuggers(
             that is no debugger.
     """
     debuggers: dict[str, BaseDebugger] = {}
-    entries = plain(debuggers_config)
+    entries = resolved(debuggers_config)
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise DebuggerConfigError(f"debuggers_config is {entries!r}; expected a list with one dict for each debugger")
     for entry in entries:
-        name, config = _name_and_config(plain(entry))
+        name, config = _name_and_config(resolved(entry))
         if not isinstance(name, str) or not name:
             raise DebuggerConfigError(f"a debugger's name is {name!r}; expected a non-empty str")
         if name == DATAPOINT:

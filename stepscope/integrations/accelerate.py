@@ -14,7 +14,7 @@ from stepscope.errors import SessionError
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import Part, parts_of
 from stepscope.integrations.watcher import Watcher
-from stepscope.sessions.config import DebugConfig, Preset
+from stepscope.sessions.config import ConfigSpec
 
 with imported_for("accelerate"):
     from accelerate import Accelerator
@@ -40,7 +40,7 @@ class StepscopeTracker(Watcher, GeneralTracker):
         *,
         run: str | PathLike[str] | Emitter | None = None,
         sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
+        config: ConfigSpec | None = None,
         **settings: Any,
     ) -> None:
         """Opens nothing yet; see ``Watcher``: ``project`` comes from Accelerate, and names the folder."""

@@ -20,7 +20,7 @@ from stepscope.errors import SessionError
 from stepscope.integrations.parts import Part
 from stepscope.runs.live_run import run_of
 from stepscope.runs.opening import Run, open_run
-from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.config import ConfigSpec, as_config
 from stepscope.sessions.session import DebugSession
 from stepscope.sessions.watching import watch
 
@@ -51,7 +51,7 @@ class WatchedTraining:
         run: str | PathLike[str] | Emitter | None = None,
         *,
         sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
+        config: ConfigSpec | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         """Checks the arguments; opens nothing.

@@ -10,7 +10,7 @@ from tracker_adapters.emitter import Emitter
 
 from stepscope.integrations.frameworks import check_version
 from stepscope.integrations.watched_training import WatchedTraining
-from stepscope.sessions.config import DebugConfig, Preset
+from stepscope.sessions.config import ConfigSpec
 
 
 class Watcher:
@@ -26,7 +26,7 @@ class Watcher:
         run: str | PathLike[str] | Emitter | None = None,
         *,
         sinks: SinksSpec = ("local",),
-        config: DebugConfig | Preset | None = None,
+        config: ConfigSpec | None = None,
         **settings: Any,
     ) -> None:
         """Opens nothing yet.

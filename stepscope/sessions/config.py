@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from msgspec import Meta
 from tracker_adapters.values.checked_values import PositiveInteger, check_fields, unknown_field
+from tracker_adapters.values.plain import resolved
 
 from stepscope.errors import ConfigError
 from stepscope.sessions.schedule import Schedule
@@ -74,6 +75,9 @@ class DebugConfig:
     first_step: Annotated[int, Meta(ge=0, description="an integer of at least 0")] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "activations", resolved(self.activations))
+        if isinstance(self.schedule, Mapping):
+            object.__setattr__(self, "schedule", _schedule(self.schedule))
         check_fields(self, ConfigError)
         if self.output_dir is not None and not isinstance(self.output_dir, (str, PathLike)):
             raise ConfigError(f"output_dir is {self.output_dir!r}; expected a folder's path or None")
@@ -136,7 +140,11 @@ _PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def as_config(given: DebugConfig | Preset | None, changes: Mapping[str, Any] | None = None) -> DebugConfig:
+ConfigSpec: TypeAlias = DebugConfig | Preset | Mapping[str, Any]
+"""A configuration, a preset's name, or a mapping of fields with ``preset``, as a file of settings has it."""
+
+
+def as_config(given: ConfigSpec | None, changes: Mapping[str, Any] | None = None) -> DebugConfig:
     """Returns a configuration, a preset by its name, or the default; with changes of its fields.
 
     Raises:
@@ -145,11 +153,21 @@ def as_config(given: DebugConfig | Preset | None, changes: Mapping[str, Any] | N
     changes = changes or {}
     if given is None:
         return DebugConfig().changed(changes)
+    if isinstance(given, Mapping):
+        fields = dict(resolved(given))
+        return as_config(fields.pop("preset", None), {**fields, **changes})
     if isinstance(given, str):
         return DebugConfig.preset(given, **changes)
     if isinstance(given, DebugConfig):
         return given.changed(changes) if changes else given
     raise ConfigError(f"config is {given!r}; expected a DebugConfig or one of {', '.join(get_args(Preset))}")
+
+
+def _schedule(fields: Mapping[str, Any]) -> Schedule:
+    fields = resolved(fields)
+    if unknown := unknown_field(Schedule, fields):
+        raise ConfigError(unknown)
+    return Schedule(**fields)
 
 
 def _check_modules(selection: object) -> None:

@@ -19,7 +19,7 @@ from stepscope.errors import SessionError
 from stepscope.runs.live_run import run_of
 from stepscope.sessions import running as running_sessions
 from stepscope.sessions.arguments import check_run, check_session, checked_detectors, only_config
-from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.config import ConfigSpec, DebugConfig, as_config
 from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
@@ -66,7 +66,7 @@ class DebugSession(SessionProbing):
         run: Emitter | None = None,
         stability: NumericalStabilityManager | None = None,
         scaler: torch.amp.GradScaler | None = None,
-        config: DebugConfig | Preset | None = None,
+        config: ConfigSpec | None = None,
         detectors: Sequence[Rule] = (),
         on_finding: OnFinding | None = None,
         on_error: OnError = "isolate",
@@ -80,7 +80,7 @@ class DebugSession(SessionProbing):
             run: The emitter of artifacts: a run, or a scoped emitter; without one there is only the report.
             stability: Detects and clips at each ``step``; it shares the measurement of the gradients.
             scaler: The loop's GradScaler, if any; the stability manager's by default.
-            config: What is measured, how often, at what cost: a DebugConfig, or the name of a preset.
+            config: What is measured, how often, at what cost: see ``watch``.
             detectors: Rules beside those that are always on, each new for this session: a ``SignalDetector`` of signals
                 or of the loop's metrics, or a ``Detector`` of one signal of tensors. They need ``diagnosis``.
             on_finding: What to do when findings begin, by their kind, or by their lowest level, once for each kind and

@@ -16,7 +16,7 @@ from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.sessions.arguments import check_order
-from stepscope.sessions.config import DebugConfig, Preset, as_config
+from stepscope.sessions.config import ConfigSpec, as_config
 from stepscope.sessions.on_finding import OnFinding
 from stepscope.sessions.session import DebugSession
 
@@ -153,7 +153,7 @@ def watch(
     *,
     run: Emitter | None = None,
     scaler: torch.amp.GradScaler | None = None,
-    config: DebugConfig | Preset | None = None,
+    config: ConfigSpec | None = None,
     detectors: Sequence[Rule] = (),
     on_finding: OnFinding | None = None,
     **settings: Any,
@@ -176,7 +176,8 @@ def watch(
         run: The emitter of artifacts; without one there is only the report.
         scaler: The loop's GradScaler. By default, it is detected when it first calls ``optimizer.step``; gradients of
             activations are recorded from the next step on.
-        config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``.
+        config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``. Or a
+            mapping of fields, such as OmegaConf's: ``{"preset": "economy", "schedule": {"every": 5}}``.
         detectors: Further rules; see ``DebugSession``.
         on_finding: What to do when findings begin; see ``DebugSession``. What it raises, ``optimizer.step`` raises.
         settings: Fields of DebugConfig to change: ``watch(model, optimizer, updates=True)``.
@@ -196,7 +197,7 @@ def watch(
     return Watch(model, optimizer, run=run, scaler=scaler, config=config, detectors=detectors, on_finding=on_finding)
 
 
-def debug_session(config: DebugConfig | Preset | None = None, **settings: Any) -> DebugSession:
+def debug_session(config: ConfigSpec | None = None, **settings: Any) -> DebugSession:
     """Returns a session without a model, for a loop that passes in its tensors and gradients itself.
 
     ::

@@ -1,6 +1,7 @@
 """Turns what callers pass beside arrays into Python's own types, which JSON and msgpack hold."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Set
 from os import PathLike
 from pathlib import Path
@@ -61,8 +62,28 @@ def plain(value: object) -> object:
     return value
 
 
+def resolved(value: Any, *, allows_missing: bool = False) -> Any:
+    """Returns an OmegaConf container as dicts and lists, with its interpolations resolved; all else as it is.
+
+    Args:
+        value: Anything.
+        allows_missing: Whether a value that was left open stays ``"???"``; if not, it is an error of OmegaConf.
+    """
+    package = type(value).__module__.partition(".")[0]
+    if package != "omegaconf":
+        return value
+    omegaconf = sys.modules[package].OmegaConf
+    return omegaconf.to_container(value, resolve=True, throw_on_missing=not allows_missing)
+
+
 def plain_config(value: Any, depth: int = 0) -> Any:
     """Copies a configuration down to JSON's types; what JSON cannot hold becomes its ``str``."""
+    try:
+        value = resolved(value, allows_missing=True)
+    except Exception as error:  # OmegaConf's own, or of a resolver that the user has registered
+        raise ArtifactError(
+            f"config cannot be resolved ({error}); expected interpolations that lead to a value"
+        ) from error
     if depth > MAX_DEPTH:
         raise ArtifactError(f"config is nested more than {MAX_DEPTH} levels deep, or contains itself")
     if depth == 0 and not isinstance(value, Mapping):

@@ -6,9 +6,10 @@ import types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tracker_adapters.values.plain import resolved
 
 from debuggers.errors import DebuggerConfigError
-from debuggers.wrappers.config_dialects import class_and_arguments, plain
+from debuggers.wrappers.config_dialects import class_and_arguments
 
 
 class Target:
@@ -101,8 +102,8 @@ def omegaconf(monkeypatch):
 
 def test_omegaconf_containers_become_plain(omegaconf):
     create = omegaconf.OmegaConf.create
-    assert plain(create({"a": [1, {"b": None}]})) == {"a": [1, {"b": None}]}
-    assert type(plain(create({"a": 1}))) is dict
+    assert resolved(create({"a": [1, {"b": None}]})) == {"a": [1, {"b": None}]}
+    assert type(resolved(create({"a": 1}))) is dict
     for config in (
         create({"_target_": "package.Target", "names": ["a", "b"]}),
         {"type": "package.Target", "names": create(["a", "b"])},
