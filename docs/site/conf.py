@@ -19,12 +19,17 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["site"]
 
 autodoc_typehints_format = "short"
+add_module_names = False
+python_maximum_signature_line_length = 100
+toc_object_entries_show_parents = "hide"
 # A type that only annotates, ours or another package's, has no page here. Public names have: they must be found.
 nitpick_ignore_regex = [(r"py:\w+", r"(?!(stepscope|debuggers|stability)\.\w+$).*")]
 
 html_theme = "furo"
 html_title = f"stepscope {version}"
 html_copy_source = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 
 myst_heading_anchors = 3  # links to headings, as on a git host
 
