@@ -28,7 +28,7 @@ def test_an_example_runs(example, tmp_path, warm_python):
     assert run_python(warm_python, [str(example), str(tmp_path / "run")], tmp_path).strip()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
         if "://" not in target:

@@ -1,5 +1,6 @@
 """Every command that README, documentation and ``--help`` print works as printed."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -104,6 +105,8 @@ def test_what_another_command_names_is_there(line):
     program, *arguments = shlex.split(line)
     if program == "make":
         assert re.search(rf"^{arguments[0]}:", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    elif program == "python" and arguments[0] == "-m":
+        assert importlib.util.find_spec(arguments[1]) is not None
     elif program == "python":
         assert any((ROOT / folder / arguments[0]).is_file() for folder in (".", "examples/trainer"))
     elif program == "cd":

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "third_party_detector"
+PAGE = (ROOT / "docs" / "extending" / "write_a_detector.md").read_text(encoding="utf-8")
 HOSTILE = """[stepscope.detectors]
 gone = nowhere:Rule
 leaves = evil:Rule
@@ -109,3 +110,8 @@ def test_its_author_tests_it_without_a_session(site, tmp_path):
     shutil.copy(EXAMPLE / "test_accuracy_drop.py", tmp_path)
     done = run_python(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path, site)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("name", ["accuracy_drop.py", "pyproject.toml", "test_accuracy_drop.py"])
+def test_the_page_shows_the_files_as_they_are(name):
+    assert (EXAMPLE / name).read_text(encoding="utf-8") in PAGE

@@ -5,6 +5,7 @@ import importlib
 import re
 import subprocess
 import sys
+import textwrap
 
 import pytest
 from source_imports import HOMES, ROOT
@@ -102,7 +103,7 @@ def test_the_pages_and_examples_name_public_paths_only_and_all_that_are_document
 def paths_of_page(text):
     """The dotted paths of our packages in a page's Python code and between backticks."""
     for block in re.findall(r"^ *```python\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
-        yield from paths_of_code(block)
+        yield from paths_of_code(textwrap.dedent(block))
     for path in re.findall(r"`([a-z_]+(?:\.\w+)+)[`(]", text):
         if path.partition(".")[0] in HOMES and not path.endswith((".md", ".toml")):
             yield path

@@ -2,6 +2,7 @@
 
 import os
 import re
+import textwrap
 from pathlib import Path
 
 from warm_python import WarmPython
@@ -16,8 +17,8 @@ FIRST_DAY = [ROOT / "README.md", ROOT / "docs" / "quickstart.md"]
 def run_blocks(page: Path, folder: Path, python: WarmPython) -> None:
     """Runs the Python blocks of a Markdown page in their order, each as a script of its own in the folder."""
     text = page.read_text(encoding="utf-8")
-    for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)):
-        (folder / f"block_{number}.py").write_text(block, encoding="utf-8")
+    for number, block in enumerate(re.findall(r"^ *```python\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL)):
+        (folder / f"block_{number}.py").write_text(textwrap.dedent(block), encoding="utf-8")
         run_python(python, [f"block_{number}.py"], folder)
 
 

@@ -1,4 +1,4 @@
-"""The page about detectors lists all rules as they are, and its example runs."""
+"""The page about detectors lists all rules as they are, and its examples run."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,9 @@ from debuggers.detectors import (
 from debuggers.detectors.layers import VarianceBounds, layer_detectors
 from debuggers.detectors.signals import signal_detectors
 
-PAGE = (Path(__file__).parents[3] / "docs" / "detectors.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "detectors.md").read_text(encoding="utf-8")
+HOW_TO_WRITE_ONE = (DOCS / "extending" / "write_a_detector.md").read_text(encoding="utf-8")
 GROUPS = [gradient_detectors(), activation_detectors(), total_detectors()]
 RULES = [
     *(rule for group in GROUPS for rule in group._detectors),
@@ -52,9 +54,9 @@ def test_each_of_the_21_rules_of_sagemaker_debugger_has_ours_beside_it():
 
 
 def test_the_examples_print_their_findings(capsys):
-    code, actions = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (code,), (actions,) = (re.findall(r"```python\n(.*?)```", page, re.DOTALL) for page in (HOW_TO_WRITE_ONE, PAGE))
     torch.manual_seed(0)
-    exec(compile(code, "detectors.md", "exec"), {})
+    exec(compile(code, "write_a_detector.md", "exec"), {})
     told = capsys.readouterr().out
     assert re.fullmatch(r"loss: the loss [\d.e+]+ is above 5 at 3 observed steps from 0 to 2\n", told), told
     actions_of = {}

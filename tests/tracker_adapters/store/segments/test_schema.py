@@ -1,9 +1,12 @@
 """How SQLite goes about the queries of a segment: it looks things up where they lie, and reads no table as a whole."""
 
+import re
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from tracker_adapters.store.layout import SCHEMA_VERSION
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.codec import HISTOGRAM_COLUMNS, SCALAR_COLUMNS
 
@@ -50,3 +53,15 @@ def test_a_statement_inserts_several_rows(connection, table):
     assert [(*row[:5], *(str(value).removesuffix(".0") for value in row[5:])) for row in found] == rows
     if table == "scalar":
         assert connection.execute("SELECT seq_group FROM scalar ORDER BY seq").fetchall() == [(0,), (1,), (2,)]
+
+
+def test_the_page_about_the_schema_lists_tables_and_columns_as_they_are(connection):
+    page = (Path(__file__).parents[4] / "docs" / "development" / "store_schema.md").read_text(encoding="utf-8")
+    assert f"schema version {SCHEMA_VERSION}," in page
+    section = page.partition("## Tables of a segment")[2].partition("\n## ")[0]
+    listed = {row[0]: row[1] for row in re.findall(r"^\| `(\w+)` \| (.+?) \|", section, re.MULTILINE)}
+    columns = {table: ", ".join(f"`{row[1]}`" for row in connection.execute(f"PRAGMA table_info({table})"))
+               for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}  # fmt: skip
+    assert listed.keys() == columns.keys()
+    assert columns["summary"] == columns["rollup"]
+    assert listed | {"summary": listed["rollup"]} == columns
