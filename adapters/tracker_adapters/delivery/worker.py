@@ -217,8 +217,15 @@ class DeliveryWorker:
             return position
         if token is None:
             return position
-        more = {"bisection": self._retries.bisection.encode(), "thinning": position.thinning}
-        return ledger.advance(self.key, position, seq=position.seq, token=token, unshown={}, **more)
+        return ledger.advance(
+            self.key,
+            position,
+            seq=position.seq,
+            token=token,
+            unshown={},
+            bisection=self._retries.bisection.encode(),
+            thinning=position.thinning,
+        )
 
     def _deliver_batch(
         self, sink: WatchedSink, ledger: Ledger, reader: StoreReader, position: Position, batch: Batch
