@@ -1,7 +1,6 @@
 """``stepscope view``: a web page that shows runs, live or later."""
 
 import webbrowser
-from pathlib import Path
 
 import click
 
@@ -23,8 +22,7 @@ from stepscope.commands.common import echo, one_line_errors
     "reached, such as a proxy's; asks for a token. May be given several times.",
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
-@click.option("--export", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Write the page with its data there instead: to open from a file.")  # fmt: skip
+@click.option("--export", metavar="FOLDER", help="Write the page with its data there instead: to open from a file.")
 @one_line_errors
 def command(
     runs: tuple[str, ...],
@@ -34,7 +32,7 @@ def command(
     token: bool,
     allowed: tuple[str, ...],
     no_browser: bool,
-    export: Path | None,
+    export: str | None,
 ) -> None:
     """Open a page that shows each RUN: what is wrong, every series, histogram, picture and datapoint.
 

@@ -12,9 +12,11 @@ from pathlib import Path
 
 from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import RunError, StepscopeError
+from tracker_adapters.remote.place import is_url
 from tracker_adapters.values.checked_values import at_least, check_value
 
 from stepscope.runs.byte_sizes import format_bytes
+from stepscope.runs.folders import readable
 from stepscope.viewer.export_data import ExportData, json_in_script
 from stepscope.viewer.found_runs import find
 from stepscope.viewer.watched_run import WatchedRun
@@ -98,13 +100,13 @@ def export_page(
         seconds: When to leave out the rest, and what may take long; None for no limit.
 
     Raises:
-        RunError: When there is no run, an argument is wrong, the page was not built at installation, or ``folder`` has
-            an ``index.html`` or a ``data`` of something else.
+        RunError: When there is no run, an argument is wrong, the page was not built at installation, or ``folder`` is
+            none, or has an ``index.html`` or a ``data`` of something else.
         OSError: When the folder cannot be written.
     """
     check_value("page_bytes", page_bytes, at_least(1_000_000), RunError)
     check_value("data_bytes", data_bytes, at_least(0), RunError)
-    target = Path(folder)
+    target = _target(folder)
     given = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
     listed = RunList(given)
     try:
@@ -113,7 +115,8 @@ def export_page(
         raise RunError(NOT_BUILT) from None
     try:
         if not listed.all():
-            raise RunError(f"there is no run at {runs!s}; expected the folder of a run, or of runs")
+            places = ", ".join(map(readable, given))
+            raise RunError(f"there is no run at {places}; expected the folder of a run, or of runs")
         target.mkdir(parents=True, exist_ok=True)
         _make_room(target)
         data = ExportData(target, page_bytes - len(script.encode()) - len(style.encode()) - len(_PAGE), data_bytes)
@@ -124,6 +127,17 @@ def export_page(
     page = _page(script, style, title, data.inline)
     write_atomically(target, "index.html", page, sync="nothing")
     return ExportedPage(target / "index.html", len(page), data.written, dict(data.left_out))
+
+
+def _target(folder: str | os.PathLike[str]) -> Path:
+    expected = "expected the name of a folder on this machine, which is made where there is none"
+    if not os.fspath(folder) or is_url(folder):
+        raise RunError(f"the export's folder is {os.fspath(folder)!r}; {expected}")
+    target = Path(folder)
+    if not target.is_dir() and (target.exists() or target.is_symlink()):
+        what = f"a link to {target.readlink()}, where no folder is" if target.is_symlink() else "no folder"
+        raise RunError(f"the export's folder {target} is {what}; {expected}")
+    return target
 
 
 def _make_room(target: Path) -> None:

@@ -10,11 +10,13 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from tracker_adapters.artifacts import PageEntry
 from tracker_adapters.reports import PAGE_NAME, is_page_name
 
 import stepscope
 from debuggers.page_files.saving import write_page
+from stepscope.cli import main
 from stepscope.viewer.export import export_page
 from stepscope.viewer.export_addresses import spread
 from stepscope.viewer.watched_runs import RunList
@@ -124,6 +126,31 @@ def test_a_link_where_the_page_goes_is_refused(runs, tmp_path):
     (tmp_path / "linked" / "index.html").symlink_to(made.page)
     with pytest.raises(stepscope.RunError, match=r"linked/index\.html is not of an export"):
         export_page(runs, tmp_path / "linked")
+
+
+def test_what_is_no_folder_is_refused(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for given, said in (
+        ("", "''; expected the name of a folder"),
+        ("s3://bucket/out", "'s3://bucket/out'; expected the name of a folder on this machine"),
+        ("file", "file is no folder; expected"),
+        ("dangling", "dangling is a link to nowhere, where no folder is; expected"),
+    ):
+        with pytest.raises(stepscope.RunError, match=re.escape(said)):
+            export_page(runs, given)
+        told = CliRunner().invoke(main, ["view", "runs", "--export", given])
+        assert (told.exit_code, said in told.output) == (2, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"built", "runs", "file", "dangling"}
+    (tmp_path / "linked").symlink_to("runs", target_is_directory=True)
+    assert export_page(runs, "linked").page.is_file()
+
+
+def test_places_without_runs_are_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(stepscope.RunError, match=r"there is no run at .*/empty, .*/empty; expected"):
+        export_page([tmp_path / "empty"] * 2, tmp_path / "out")
 
 
 def test_an_export_that_was_interrupted_says_so_and_is_made_again(runs, tmp_path, monkeypatch):
