@@ -138,7 +138,7 @@ class ReportContent:
         first = (errors or alerts)[0]
         said = f"{first.name}: {first.evidence}" if first.name else first.evidence
         return (
-            f"alerts of {' and '.join(counts)}, the first at step {first.step:,}: {_shortened(first.kind, 80)}: "
+            f"{' and '.join(counts)} alerted, the first at step {first.step:,}: {_shortened(first.kind, 80)}: "
             f"{_shortened(said, 200)}. No session has observed this training: nothing else can be said."
         )
 

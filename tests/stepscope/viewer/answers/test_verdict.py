@@ -78,7 +78,7 @@ def test_alerts_of_a_training_that_nothing_observed_are_its_headline(tmp_path):
 
     assert (verdict["state"], [one["rank"] for one in verdict["sessions"]]) == ("bad", [1, 0])
     assert verdict["verdict"] == (
-        "alerts of 1 error and 1 warning, the first at step 5: data/broken: batch 7: 3 images cannot be read. "
+        "1 error and 1 warning alerted, the first at step 5: data/broken: batch 7: 3 images cannot be read. "
         "No session has observed this training: nothing else can be said."
     )
     assert verdict["sessions"][1]["state"] == ""
