@@ -1,4 +1,5 @@
-/** Building elements: texts are texts, never HTML. */
+/** Building elements: texts are texts, never HTML, and all that is in them can be seen. */
+import { nameText, visible } from "./visible.js";
 
 /**
  * @typedef {string | number | Node | null | undefined | false} Child
@@ -18,6 +19,8 @@ export function element(tag, properties, ...children) {
     if (value === undefined || value === null) continue;
     if (typeof value === "function") made.addEventListener(name, value);
     else if (name === "class") made.className = value;
+    else if (name === "title") made.title = visible(value);
+    else if (name.startsWith("aria-")) made.setAttribute(name, visible(String(value)));
     else if (name.includes("-") || name === "role" || name === "for" || name === "scope") made.setAttribute(name, String(value));
     else /** @type {any} */ (made)[name] = value;
   }
@@ -28,16 +31,17 @@ export function element(tag, properties, ...children) {
 /** @param {Element} parent @param {...Child} children */
 export function append(parent, ...children) {
   for (const child of children) {
-    if (child !== null && child !== undefined && child !== false) parent.append(typeof child === "number" ? String(child) : child);
+    if (child !== null && child !== undefined && child !== false) parent.append(child instanceof Node ? child : visible(String(child)));
   }
 }
 
 /**
- * Shortens a name in the middle: its beginning and its end tell names apart.
- * @param {string} name
+ * A name with all that is in it to be seen, shortened in the middle: its beginning and its end tell names apart.
+ * @param {string} text
  * @param {number} [length]
  */
-export function shortened(name, length = 60) {
+export function shortened(text, length = 60) {
+  const name = nameText(text);
   if (name.length <= length) return name;
   const half = Math.floor((length - 1) / 2);
   return `${name.slice(0, half)}…${name.slice(-half)}`.replace(/\p{Surrogate}/gu, "");

@@ -21,6 +21,9 @@ export function tickText(value) {
   return Math.abs(shown) >= 1e6 ? shown.toExponential().replace("+", "") : numberText(shown);
 }
 
+/** A step; of one that a number in a browser does not hold exactly, the nearest. @param {number} step */
+export const stepText = (step) => `${Math.abs(step) > Number.MAX_SAFE_INTEGER ? "≈ " : ""}${step.toLocaleString("en")}`;
+
 /** @param {number} seconds */
 export function durationText(seconds) {
   const size = Math.abs(seconds);

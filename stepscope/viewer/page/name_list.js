@@ -2,6 +2,7 @@
 import { address } from "./address.js";
 import { element } from "./dom.js";
 import { RowList } from "./row_list.js";
+import { nameText } from "./visible.js";
 
 export class NameList {
   /**
@@ -16,7 +17,7 @@ export class NameList {
     this.current = "";
     this.list = new RowList({
       label,
-      render: (place) => [element("span", { class: "name", title: this.shown[place].slice(0, 500) }, this.shown[place])],
+      render: (place) => [element("span", { class: "name", title: this.shown[place].slice(0, 500) }, nameText(this.shown[place]))],
       choose: (place) => choose(this.shown[place]),
     });
     this.search = element("input", { type: "search", placeholder: `search ${label}`, "aria-label": `search ${label}`, input: () => this.filter() });

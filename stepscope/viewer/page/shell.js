@@ -9,6 +9,7 @@ import { RunChooser } from "./run_chooser.js";
 import { listenedTo } from "./source.js";
 import { runColour, schemeSwitch } from "./theme.js";
 import { VIEWS } from "./views/table.js";
+import { nameText } from "./visible.js";
 
 const LOOK_FOR_RUNS_MS = 10_000;
 
@@ -163,7 +164,7 @@ export class Shell {
     this.opened = wanted;
     this.close();
     this.chooser.update(this.runs, this.chooser.unreadable, this.chosenKeys());
-    document.title = `${entry.title} · ${runs.map(({ name }) => name).join(", ").slice(0, 80) || "stepscope"}`;
+    document.title = `${entry.title} · ${runs.map(({ name }) => nameText(name)).join(", ").slice(0, 80) || "stepscope"}`;
     this.root.className = `view-${entry.name}`;
     this.root.setAttribute("aria-label", entry.title);
     if (!runs.length) this.root.replaceChildren(this.nothing());

@@ -6,14 +6,16 @@ const PAGE = new URL("../../../stepscope/viewer/page/", import.meta.url);
 const { formatHash, parseHash, address, staticKey } = await import(new URL("address.js", PAGE));
 const { decodeColumns } = await import(new URL("columns.js", PAGE));
 const { places } = await import(new URL("charts/moving.js", PAGE));
-const { gridLines } = await import(new URL("charts/grid.js", PAGE));
+const { logPlaces } = await import(new URL("charts/grid.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
-const { cells, divisorOf, union } = await import(new URL("charts/joined.js", PAGE));
+const { cells, union } = await import(new URL("charts/joined.js", PAGE));
+const { divisorOf } = await import(new URL("charts/heights.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
-const { numberText, tickText } = await import(new URL("format.js", PAGE));
+const { numberText, stepText, tickText } = await import(new URL("format.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
+const { nameText, visible } = await import(new URL("visible.js", PAGE));
 const { Turns, staticSource } = await import(new URL("source.js", PAGE));
 
 const points = (step, value) => lineOf({ meta: { form: "points" }, columns: { step: Float64Array.from(step), time_ms: Float64Array.from(step, (one) => 1000 * one), value: Float64Array.from(value) } });
@@ -149,11 +151,40 @@ test("an axis never shows less than its ticks can tell apart", () => {
   assert.deepEqual(places(0, 1e9), [0, 1e9]);
 });
 
-test("on a logarithmic axis over many decades only powers of ten have lines", () => {
-  const places = [0.001, 0.002, 0.005, 0.01, 0.1, 1, 2, 10];
-  assert.deepEqual(gridLines(true)(null, places), [0.001, null, null, 0.01, 0.1, 1, null, 10]);
-  assert.deepEqual(gridLines(false)(null, places), places);
-  assert.deepEqual(gridLines(true)(null, [1, 2, 5, 10]), [1, 2, 5, 10]);
+test("a logarithmic axis has as many lines as there is room for, at the ends of the numbers too", () => {
+  assert.deepEqual(logPlaces(3, 7), [3, 4, 5, 6, 7]);
+  assert.deepEqual(logPlaces(0.02, 1), [0.02, 0.05, 0.1, 0.2, 0.5, 1]);
+  assert.deepEqual(logPlaces(0.002, 10), [0.01, 0.1, 1, 10]);
+  for (const [low, high] of [[1e-300, 1e300], [1e-40, 3e-39], [1e-300, 1e-10], [1, 1e40], [5e37, 1e300]]) {
+    const places = logPlaces(low, high);
+    assert.ok(places.length >= 2 && places.length <= 10 && places.every((place) => place >= low && place <= high), `${places}`);
+  }
+});
+
+test("on a logarithmic axis the ends of the numbers are drawn where there are ticks", () => {
+  const column = cells([5e-324, 0, -1, 2, Number.MAX_VALUE], Int32Array.of(0, 1, 2, 3, 4), 5, true);
+  assert.deepEqual(column, [1e-300, null, null, 2, 1e300]);
+});
+
+test("what cannot be seen in a name is shown, and what a person writes stays", () => {
+  assert.equal(nameText("loss\u202efdp.exe"), "loss⟨U+202E⟩fdp.exe");
+  assert.equal(nameText("  a   b\u00a0\t"), "␣␣a ␣␣b⟨U+00A0⟩⟨U+0009⟩");
+  assert.equal(nameText(" "), "␣");
+  assert.equal(nameText("a\u200bb\ufeff\x1b[31m"), "a⟨U+200B⟩b⟨U+FEFF⟩⟨U+001B⟩[31m");
+  for (const name of ["train/loss of x", "دقة", "می\u200cخواهم", "👩\u200d👧", "精度"]) assert.equal(nameText(name), name);
+  assert.equal(visible("two\n\tlines  here \u2066"), "two\n\tlines  here ⟨U+2066⟩");
+});
+
+test("a step beyond the integers of a browser is called approximate", () => {
+  assert.deepEqual([0, 1234, 2 ** 53 - 1, 2 ** 53].map(stepText), ["0", "1,234", "9,007,199,254,740,991", "≈ 9,007,199,254,740,992"]);
+});
+
+test("very small values are multiplied", () => {
+  for (const largest of [5e-324, 1e-310, 1e-40]) {
+    const size = largest / divisorOf([[largest, null, 0]]);
+    assert.ok(size > 1e-25 && size < 1e8);
+  }
+  assert.equal(divisorOf([[0, null], [NaN]]), 1);
 });
 
 test("very large values are divided so that their range can be drawn, and others are left as they are", () => {

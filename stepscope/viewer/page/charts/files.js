@@ -1,5 +1,6 @@
 /** A chart as a file: CSV of all its points, PNG of what is seen. */
 import { cssColour } from "../dom.js";
+import { nameText } from "../visible.js";
 
 /** A cell of CSV. @param {string} text */
 export const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -42,14 +43,15 @@ export function pngOf(canvas, title, runs) {
   context.drawImage(canvas, 0, head);
   context.font = `${12 * ratio}px system-ui, sans-serif`;
   context.fillStyle = cssColour("--text");
-  context.fillText(title, 8 * ratio, 17 * ratio, picture.width - 16 * ratio);
+  context.fillText(nameText(title), 8 * ratio, 17 * ratio, picture.width - 16 * ratio);
   let left = 8 * ratio;
   for (const { name, colour } of runs) {
     context.fillStyle = colour;
     context.fillRect(left, canvas.height + head + 7 * ratio, 9 * ratio, 9 * ratio);
     context.fillStyle = cssColour("--text");
-    context.fillText(name, left + 13 * ratio, canvas.height + head + 16 * ratio);
-    left += context.measureText(name).width + 28 * ratio;
+    const shown = nameText(name);
+    context.fillText(shown, left + 13 * ratio, canvas.height + head + 16 * ratio);
+    left += context.measureText(shown).width + 28 * ratio;
   }
   return new Promise((resolve) => picture.toBlob(resolve, "image/png"));
 }

@@ -27,6 +27,9 @@ export function union(lists) {
   }
 }
 
+/** Of powers of ten beyond these, the next one is 0 or infinite: uPlot would look for ticks on a logarithmic axis for ever. */
+export const [LEAST, MOST] = [1e-300, 1e300];
+
 /**
  * @param {ArrayLike<number>} values
  * @param {Int32Array} at
@@ -39,20 +42,8 @@ export function cells(values, at, length, positive) {
   const column = new Array(length).fill(undefined);
   for (let index = 0; index < at.length; index++) {
     const value = values[index];
-    column[at[index]] = Number.isFinite(value) && (!positive || value > 0) ? value : null;
+    const isDrawn = Number.isFinite(value) && (!positive || value > 0);
+    column[at[index]] = !isDrawn ? null : positive ? Math.min(Math.max(value, LEAST), MOST) : value;
   }
   return column;
-}
-
-const LARGE = 1e24;
-const DIGITS = 6;
-
-/**
- * A power of ten by which values are divided to be drawn: uPlot has no ticks for very large ones, and their range overflows.
- * @param {ArrayLike<number | null | undefined>[]} columns
- */
-export function divisorOf(columns) {
-  let largest = 0;
-  for (const column of columns) for (let place = 0; place < column.length; place++) largest = Math.max(largest, Math.abs(column[place] || 0));
-  return largest > LARGE ? 10 ** (Math.floor(Math.log10(largest)) - DIGITS) : 1;
 }

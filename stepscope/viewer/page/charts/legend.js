@@ -1,6 +1,6 @@
 /** The values under the cursor, or the last ones, of each run; the chart in words for screen readers. */
 import { element, shortened } from "../dom.js";
-import { durationText, numberText } from "../format.js";
+import { durationText, numberText, stepText } from "../format.js";
 import { runClass } from "../theme.js";
 import { extremes, nearest } from "./line.js";
 
@@ -31,7 +31,7 @@ export function showLegend(host, drawn, x, axis, note) {
     const { line, x: places } = one;
     const index = x === null ? places.length - 1 : nearest(places, x);
     const value = index < 0 ? "–" : x === null && line.low ? numberText(line.end.value) : valueText(one, index, x !== null);
-    const step = `step ${(x === null ? line.end.step : line.step[index] ?? NaN).toLocaleString("en")}`;
+    const step = `step ${stepText(x === null ? line.end.step : line.step[index] ?? NaN)}`;
     const place = index < 0 ? "" : axis === "step" || x === null ? step : axis === "relative" ? durationText(places[index]) : new Date(places[index] * 1000).toLocaleTimeString();
     return element("span", { class: "value", title: one.run.name }, element("span", { class: `swatch ${runClass(one.run.place)}` }),
       drawn.length > 1 && shortened(one.run.name, 18), element("b", null, value), element("span", { class: "note" }, place));
@@ -46,7 +46,7 @@ export function inWords(name, drawn, alerts) {
     const { least, most, last } = extremes(line);
     const bad = line.bad.reduce((sum, { nan, pinf, ninf }) => sum + nan + pinf + ninf, 0);
     const range = Number.isNaN(last) ? "nothing finite" : `last ${numberText(Number.isFinite(line.end.value) ? line.end.value : last)}, lowest ${numberText(least)}, highest ${numberText(most)}`;
-    return `${run.name}: ${range}, up to step ${line.end.step}${bad ? `, ${bad} not finite` : ""}`;
+    return `${run.name}: ${range}, up to step ${stepText(line.end.step)}${bad ? `, ${bad} not finite` : ""}`;
   });
   return `${shortened(name, 200)}. ${runs.join(". ")}.${alerts ? ` ${alerts} alerts about it.` : ""}`;
 }

@@ -3,8 +3,9 @@ import uPlot from "uplot";
 import { cssColour } from "../dom.js";
 import { durationText, tickText } from "../format.js";
 import { runDash } from "../theme.js";
-import { gridLines } from "./grid.js";
-import { cells, divisorOf, union } from "./joined.js";
+import { axisOf } from "./grid.js";
+import { drawable, heights, logHeights } from "./heights.js";
+import { cells, union } from "./joined.js";
 import { placesOf } from "./line.js";
 import { drawAlerts, drawBad } from "./marks.js";
 import { places, startMoving } from "./moving.js";
@@ -32,20 +33,6 @@ const SHARED = { key: "charts", setSeries: false, scales: /** @type {[string, nu
 
 /** @param {string} colour #rrggbb @param {number} part */
 const faded = (colour, part) => `${colour}${Math.round(255 * part).toString(16).padStart(2, "0")}`;
-
-const SAME = 1e-4; // labels have five digits
-
-/**
- * What the y axis shows. Values that differ by less than its labels could tell apart are one line in the middle: uPlot
- * would round their range to nothing, and make ticks for ever.
- * @param {number | null} low @param {number | null} high @returns {[number | null, number | null]}
- */
-function heights(low, high) {
-  if (low === null || high === null) return [null, null];
-  const [size, middle] = [Math.max(Math.abs(low), Math.abs(high)), (low + high) / 2];
-  if (high > low && high - low < SAME * size) return [middle - 10 * SAME * size, middle + 10 * SAME * size];
-  return /** @type {[number, number]} */ (uPlot.rangeNum(low, high, 0.1, true));
-}
 
 /** Pixels that a step's label takes. @param {number} last */
 const labelSpace = (last) => Math.max(50, last.toLocaleString("en", { maximumFractionDigits: 0 }).length * 6.5 + 10);
@@ -86,16 +73,16 @@ export class Plot {
       if (look.smoothing) data.push(cells(line.value, at[which], x.length, log));
       data.push(cells(smooth, at[which], x.length, log));
     }
-    this.divisor = log ? 1 : divisorOf(data.slice(1));
-    if (this.divisor > 1) for (const [place, values] of data.entries()) if (place) data[place] = Array.from(values, (/** @type {number | null} */ value) => value && value / this.divisor);
+    const { divisor, columns } = drawable(data.slice(1), log);
+    this.divisor = divisor;
     const structure = JSON.stringify([this.drawn.map(({ run, line }) => [run.colour, !!line.low]), look.axis, !!look.smoothing, log]);
     if (this.chart && structure === this.structure) {
-      this.chart.setData(data);
+      this.chart.setData([x, ...columns]);
       return;
     }
     this.structure = structure;
     this.chart?.destroy();
-    this.chart = new uPlot(this.options(log), data, this.host);
+    this.chart = new uPlot(this.options(log), [x, ...columns], this.host);
     startMoving(this.chart, this.handlers.zoom);
   }
 
@@ -123,10 +110,10 @@ export class Plot {
       bands,
       legend: { show: false },
       padding: [8, 12, 0, 0],
-      scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: log ? { distr: 3 } : { range: (_, low, high) => heights(low, high) } },
+      scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
       axes: [
         { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
-        { ...axis, grid: { ...grid, filter: gridLines(log) }, ticks: { ...grid, filter: gridLines(log) }, size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
+        { ...axis, ...axisOf(log), size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
       ],
       cursor: {
         drag: { x: true, y: false, setScale: false },

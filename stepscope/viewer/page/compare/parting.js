@@ -2,7 +2,7 @@
 import { address } from "../address.js";
 import { jsonNumber } from "../columns.js";
 import { element, shortened } from "../dom.js";
-import { counted, numberText } from "../format.js";
+import { counted, numberText, stepText } from "../format.js";
 
 const SHOWN = 30;
 
@@ -26,7 +26,7 @@ export async function partingOf(context, first, second) {
     settings.length > 0 && table(["setting", ...names], settings.slice(0, 200).map((one) => [one.name, String(one.first), String(one.second)])),
     element("h3", null, series.length ? `Of ${counted(compared, "series", "series")} ${series.length.toLocaleString("en")} differ; first:` : `${counted(compared, "series", "series")} known of both: all are equal at their common steps`),
     series.length > 0 && table(["series", "differs from step", "beyond noise from step", ...names], series.slice(0, SHOWN).map((one) => [
-      link(context, one, first, second), String(one.since_step), one.beyond_noise === null ? "never" : String(one.beyond_noise),
+      link(context, one, first, second), stepText(one.since_step), one.beyond_noise === null ? "never" : stepText(one.beyond_noise),
       numberText(jsonNumber(one.first)), numberText(jsonNumber(one.second)),
     ])),
     series.length > SHOWN && element("p", { class: "note" }, `and ${counted(series.length - SHOWN, "more series", "more series")}`),

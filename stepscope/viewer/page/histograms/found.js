@@ -1,6 +1,6 @@
 /** The answer `histograms` of one run, and its text at one step. */
 import { address } from "../address.js";
-import { numberText } from "../format.js";
+import { numberText, stepText } from "../format.js";
 
 /**
  * @typedef {object} Found
@@ -33,7 +33,7 @@ export function rowText({ columns }, row) {
   const of = (/** @type {string} */ name) => columns[name][row];
   const [first, last] = [of("step"), of("last_step")];
   const count = (/** @type {number} */ number) => number.toLocaleString("en");
-  const when = last > first ? `steps ${count(first)} to ${count(last)}` : `step ${count(first)}`;
+  const when = last > first ? `steps ${stepText(first)} to ${stepText(last)}` : `step ${stepText(first)}`;
   const moments = Number.isNaN(of("mean")) ? "nothing finite" : `${numberText(of("min"))} to ${numberText(of("max"))}, mean ${numberText(of("mean"))} ± ${numberText(of("std"))}`;
   return `${when}: ${count(of("count"))} elements, ${count(of("nan"))} NaN, ${count(of("pos_inf") + of("neg_inf"))} infinite, ${count(of("zero"))} zero; ${moments}`;
 }

@@ -1,5 +1,6 @@
 /** The histograms of one tensor over the steps, of several runs over each other, on a canvas. */
 import { cssColour, element } from "../dom.js";
+import { stepText } from "../format.js";
 import { TABLE } from "../layers/scale.js";
 import { axisOf } from "./axis.js";
 import { rowAt, rowText } from "./found.js";
@@ -183,7 +184,7 @@ export class Picture {
     for (let tick = 0; tick <= 4; tick++) {
       context.textAlign = tick === 0 ? "left" : tick === 4 ? "right" : "center";
       const step = Math.round(first + ((last - first) * tick) / 4);
-      context.fillText(`${tick ? "" : "step "}${step.toLocaleString("en")}`, box.x + (box.width * tick) / 4, box.y + box.height + 16);
+      context.fillText(`${tick ? "" : "step "}${stepText(step)}`, box.x + (box.width * tick) / 4, box.y + box.height + 16);
     }
     context.strokeStyle = cssColour("--text");
     context.lineWidth = 1;

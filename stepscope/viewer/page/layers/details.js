@@ -1,7 +1,7 @@
 /** What is known of one layer: its histograms over time, its series, and its findings. */
 import { address } from "../address.js";
 import { element, shortened } from "../dom.js";
-import { counted } from "../format.js";
+import { counted, stepText } from "../format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
 import { chartsLink } from "../verdict/links.js";
@@ -34,7 +34,7 @@ export class Details {
     const findings = element("div", null);
     const close = element("button", { class: "icon", "aria-label": "close", click: () => this.hide() }, "×");
     this.element.replaceChildren(
-      element("h2", null, element("code", { title: tensor.slice(0, 4096) }, shortened(tensor, 100)), " ", element("a", { href: chartsLink(place, [series], step) }, `its chart at step ${step.toLocaleString("en")}`), close),
+      element("h2", null, element("code", { title: tensor.slice(0, 4096) }, shortened(tensor, 100)), " ", element("a", { href: chartsLink(place, [series], step) }, `its chart at step ${stepText(step)}`), close),
       histograms, element("h3", null, "Findings"), findings);
     this.element.hidden = false;
     try {
@@ -70,8 +70,8 @@ export class Details {
     const causes = (session?.causes ?? []).filter((/** @type {any} */ cause) => cause.where.some((/** @type {any} */ one) => is(one.name)));
     const found = (session?.findings ?? []).filter((/** @type {any} */ finding) => is(finding.name));
     const lines = [
-      ...causes.map((/** @type {any} */ cause) => element("li", null, element("a", { href: context.href("verdict") }, `cause: ${cause.title}`), cause.since_step === null ? "" : `, since step ${cause.since_step.toLocaleString("en")}`)),
-      ...found.slice(0, MOST_FINDINGS).map((/** @type {any} */ finding) => element("li", null, element("span", { class: `level ${finding.level}` }, finding.level), ` ${finding.kind} at step ${finding.step.toLocaleString("en")}: ${finding.evidence.slice(0, 600)}`)),
+      ...causes.map((/** @type {any} */ cause) => element("li", null, element("a", { href: context.href("verdict") }, `cause: ${cause.title}`), cause.since_step === null ? "" : `, since step ${stepText(cause.since_step)}`)),
+      ...found.slice(0, MOST_FINDINGS).map((/** @type {any} */ finding) => element("li", null, element("span", { class: `level ${finding.level}` }, finding.level), ` ${finding.kind} at step ${stepText(finding.step)}: ${finding.evidence.slice(0, 600)}`)),
     ];
     host.replaceChildren(lines.length ? element("ul", null, ...lines) : element("p", { class: "note" }, "Nothing was found in this layer."),
       found.length > MOST_FINDINGS ? element("p", { class: "note" }, `and ${counted(found.length - MOST_FINDINGS, "finding")} more`) : "");

@@ -1,5 +1,6 @@
 /** Cells of layers over steps on a canvas: names on the left, steps below; a cursor, and a range that is chosen by dragging. */
 import { cssColour, element, shortened } from "../dom.js";
+import { stepText } from "../format.js";
 import { pressedKey } from "./keys.js";
 import { FINITE, NAN, NAN_COLOUR, NEGATIVE, NEGATIVE_COLOUR, POSITIVE, POSITIVE_COLOUR, TABLE, UNKNOWN, ZERO_COLOUR, rgba, shareOf } from "./scale.js";
 
@@ -167,7 +168,7 @@ export class HeatMap {
     for (let tick = 0; tick <= 5; tick++) {
       const step = Math.round(first + ((last - first) * tick) / 5);
       context.textAlign = tick === 0 ? "left" : tick === 5 ? "right" : "center";
-      context.fillText(`${tick === 0 ? "step " : ""}${step.toLocaleString("en")}`, NAMES + (this.plotWidth * tick) / 5, y);
+      context.fillText(`${tick === 0 ? "step " : ""}${stepText(step)}`, NAMES + (this.plotWidth * tick) / 5, y);
     }
   }
 

@@ -1,6 +1,6 @@
 /** The verdict of one session: what is wrong, what speaks for it, how healthy each area is, and what it rests on. */
 import { element } from "../dom.js";
-import { counted } from "../format.js";
+import { counted, stepText } from "../format.js";
 import { nameOf, withSteps, chartsLink } from "./links.js";
 import { SmallChart } from "./small_chart.js";
 import { timeline } from "./timeline.js";
@@ -92,7 +92,7 @@ export class Session {
     return element("article", { class: "cause", id: this.id(cause.code) },
       element("h4", null, `${place + 1}. ${sentence(cause.title)}`),
       element("p", { class: "facts" }, element("meter", { min: 0, max: 1, value: cause.confidence, "aria-label": "confidence" }), ` ${share} % sure`,
-        since !== null && " · since ", since !== null && (names.length ? element("a", { href: chartsLink(this.place, names, since) }, `step ${since.toLocaleString("en")}`) : `step ${since.toLocaleString("en")}`),
+        since !== null && " · since ", since !== null && (names.length ? element("a", { href: chartsLink(this.place, names, since) }, `step ${stepText(since)}`) : `step ${stepText(since)}`),
         " · ", element("code", null, cause.code)),
       cause.where.length > 0 && element("p", null, "Where: ", ...where, more > 0 && `and ${more} more`),
       cause.advice && element("p", { class: "advice" }, element("b", null, "Try: "), cause.advice),

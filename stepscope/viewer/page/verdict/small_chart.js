@@ -1,8 +1,9 @@
 /** A small chart of one signal: one line, or one for each of a few tensors, and where a cause begins. */
 import uPlot from "uplot";
 import { address } from "../address.js";
+import { axisOf } from "../charts/grid.js";
+import { drawable, heights, logHeights } from "../charts/heights.js";
 import { cells, union } from "../charts/joined.js";
-import { gridLines } from "../charts/grid.js";
 import { lineOf } from "../charts/line.js";
 import { cssColour, element, shortened } from "../dom.js";
 import { numberText } from "../format.js";
@@ -72,7 +73,8 @@ export class SmallChart {
     const log = positive.length === values.length && most > LARGEST_RATIO * least;
     const bad = lines.reduce((count, line) => count + line.bad.length, 0);
     this.note.textContent = [log && " log", bad && ` ${bad} × NaN or ∞`].filter(Boolean).join(",");
-    const data = /** @type {any} */ ([x, ...lines.map((line, which) => cells(line.value, at[which], x.length, log))]);
+    const drawn = lines.map((line, which) => cells(line.value, at[which], x.length, log));
+    const { divisor, columns } = drawable(drawn, log);
     const several = lines.length > 1 || this.signal.tensors[0] !== "";
     const grid = { stroke: cssColour("--grid"), width: 1 };
     const axis = { stroke: cssColour("--muted"), grid, ticks: grid, font: "10px system-ui, sans-serif" };
@@ -82,17 +84,17 @@ export class SmallChart {
       height: HEIGHT,
       legend: { show: false },
       cursor: { show: false },
-      scales: { x: { time: false }, y: log ? { distr: 3 } : {} },
+      scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
       series: [{}, ...lines.map((_, which) => {
         const stroke = cssColour(`--run-${(several ? which : this.colour) % COLOURS}`);
         return { stroke, width: 1.5, points: { size: 4, fill: stroke } };
       })],
       axes: [
         { ...axis, size: 28, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) },
-        { ...axis, grid: { ...grid, filter: gridLines(log) }, ticks: { ...grid, filter: gridLines(log) }, size: 50, values: (_, ticks) => ticks.map(tickText) },
+        { ...axis, ...axisOf(log), size: 50, values: (_, ticks) => ticks.map((tick) => tickText(tick * divisor)) },
       ],
       hooks: { draw: [(chart) => this.marks(chart)] },
-    }, data, this.host);
+    }, /** @type {any} */ ([x, ...columns]), this.host);
     const said = values.length ? `from ${numberText(least)} to ${numberText(most)}` : "without a finite value";
     this.host.setAttribute("aria-label", `${this.signal.signal} over ${x.length} steps, ${said}`);
   }

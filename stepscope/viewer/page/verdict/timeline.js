@@ -1,6 +1,7 @@
 /** What was found and alerted, over the steps: a strip, and the same as a table. */
-import { element } from "../dom.js";
-import { counted } from "../format.js";
+import { element, shortened } from "../dom.js";
+import { counted, stepText } from "../format.js";
+import { visible } from "../visible.js";
 import { around, nameOf } from "./links.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -38,7 +39,7 @@ export function timeline(place, entries, more) {
 
 /** @param {import("./links.js").Place} place @param {Entry} entry */
 function row(place, { step, kind, name, level, evidence, rule, tensor, alert }) {
-  const link = element("a", { href: place.context.href("charts", { zoom: around(step, place.lastStep) }) }, step.toLocaleString("en"));
+  const link = element("a", { href: place.context.href("charts", { zoom: around(step, place.lastStep) }) }, stepText(step));
   return element("tr", null, element("td", { class: "number" }, link),
     element("td", { title: rule || null }, element("span", { class: `level ${level}` }, level), ` ${kind}${alert ? " (alert)" : ""}`),
     element("td", null, name && nameOf(place, name, tensor, step)), element("td", null, evidence.slice(0, 600)));
@@ -54,15 +55,15 @@ function strip(place, entries) {
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, class: "strip", role: "img", "aria-label": `${counted(entries.length, "entry", "entries")} of ${counted(kinds.length, "kind")} over steps 0 to ${last}` });
   for (const [place_, kind] of shown.entries()) {
     const y = place_ * ROW;
-    const label = kind.length > 28 ? `${kind.slice(0, 27)}…` : kind;
+    const label = shortened(kind, 28);
     picture.append(svg("text", { x: LEFT - 8, y: y + 13, "text-anchor": "end" }, label), svg("line", { x1: LEFT, x2: WIDTH - 10, y1: y + ROW / 2, y2: y + ROW / 2 }));
     for (const { step, last_step, level, name, evidence } of entries.filter((entry) => entry.kind === kind)) {
       const mark = svg("rect", { x: x(step) - 2, y: y + 4, width: Math.max(4, x(last_step) - x(step) + 4), height: ROW - 8, rx: 2, class: level });
-      mark.append(svg("title", {}, `step ${step}${last_step > step ? ` to ${last_step}` : ""}: ${name.slice(0, 80)} ${evidence.slice(0, 200)}`));
+      mark.append(svg("title", {}, visible(`step ${stepText(step)}${last_step > step ? ` to ${stepText(last_step)}` : ""}: ${name.slice(0, 80)} ${evidence.slice(0, 200)}`)));
       picture.append(mark);
     }
   }
-  picture.append(svg("text", { x: LEFT, y: height - 4 }, "0"), svg("text", { x: WIDTH - 10, y: height - 4, "text-anchor": "end" }, `step ${last.toLocaleString("en")}`));
+  picture.append(svg("text", { x: LEFT, y: height - 4 }, "0"), svg("text", { x: WIDTH - 10, y: height - 4, "text-anchor": "end" }, `step ${stepText(last)}`));
   return picture;
 }
 

@@ -1,6 +1,6 @@
 /** The alerts of the chosen runs, by level and name; each leads to the charts at its step. */
 import { element } from "../dom.js";
-import { counted, timeText } from "../format.js";
+import { counted, stepText, timeText } from "../format.js";
 
 const LEVELS = ["error", "warning", "info"];
 const MOST = 2000;
@@ -47,7 +47,7 @@ function row({ href, runs }, alert) {
   const link = href("charts", { zoom: `${Math.max(0, alert.step - AROUND)},${alert.step + AROUND}`, x: "step" });
   return element("li", { class: alert.level },
     element("span", { class: `level ${alert.level}` }, alert.level), " ", element("strong", null, alert.name), " ",
-    element("a", { href: link, title: "the charts around this step" }, `step ${alert.step}`),
+    element("a", { href: link, title: "the charts around this step" }, `step ${stepText(alert.step)}`),
     element("span", { class: "note" }, ` ${runs.length > 1 ? `${alert.run.name}, ` : ""}${alert.rank ? `rank ${alert.rank}, ` : ""}${timeText(alert.time_ms)}`),
     element("p", null, alert.message));
 }

@@ -4,7 +4,7 @@
  * @typedef {{id: string, run: import("../context.js").ChosenRun, key: string, title: string, step: number | null, rank: number, count: number, debuggers: string[]}} Epoch
  */
 import { element } from "../dom.js";
-import { counted } from "../format.js";
+import { counted, stepText } from "../format.js";
 
 /** @param {import("../context.js").Context} context @returns {Promise<Epoch[]>} */
 export async function epochsOf({ source, runs, signal }) {
@@ -14,7 +14,7 @@ export async function epochsOf({ source, runs, signal }) {
 
 /** @param {Epoch} epoch */
 export function epochText({ title, step, rank, count }) {
-  const parts = [title, step !== null && `step ${step}`, rank > 0 && `rank ${rank}`].filter(Boolean);
+  const parts = [title, step !== null && `step ${stepText(step)}`, rank > 0 && `rank ${rank}`].filter(Boolean);
   return `${parts.join(", ")} (${counted(count, "datapoint")})`;
 }
 

@@ -3,7 +3,7 @@ import { address } from "../address.js";
 import { matcher } from "../charts/catalogue.js";
 import { VirtualList } from "../charts/virtual_list.js";
 import { afterPause, element, shortened } from "../dom.js";
-import { counted } from "../format.js";
+import { counted, stepText } from "../format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
 import { RankChooser } from "../rank_chooser.js";
@@ -130,7 +130,7 @@ class Gallery {
   choose(step, keep = true) {
     this.shownStep = step;
     this.slider.value = String(step);
-    this.stepText.textContent = ` ${step.toLocaleString("en")}`;
+    this.stepText.textContent = ` ${stepText(step)}`;
     if (!keep) return;
     this.step = step;
     this.keepStep(step);

@@ -1,7 +1,7 @@
 /** Images of a name at all their steps, several runs side by side, with a series below that marks the step. */
 import { address } from "../address.js";
 import { element, shortened } from "../dom.js";
-import { counted, timeText } from "../format.js";
+import { counted, stepText, timeText } from "../format.js";
 import { NameList, namesOf } from "../name_list.js";
 import { RankChooser } from "../rank_chooser.js";
 import { viewKeys } from "../row_list.js";
@@ -147,8 +147,8 @@ class Images {
     const step = this.steps[place];
     this.slider.max = String(Math.max(0, this.steps.length - 1));
     this.slider.value = String(place);
-    this.slider.setAttribute("aria-valuetext", `step ${step}`);
-    this.said.textContent = `step ${step} · ${place + 1} of ${counted(this.steps.length, "step")}`;
+    this.slider.setAttribute("aria-valuetext", `step ${stepText(step)}`);
+    this.said.textContent = `step ${stepText(step)} · ${place + 1} of ${counted(this.steps.length, "step")}`;
     this.size.value = params.get("size", "fit");
     this.lines.moveMark(step ?? null);
     this.figures.replaceChildren(...runs.map((run) => this.figure(run, step)));
@@ -175,10 +175,10 @@ class Images {
   figure(run, step) {
     const before = (this.entries.get(run.key) ?? []).filter((one) => one.step <= step).at(-1);
     const shown = this.at(run.key, before?.step);
-    const older = before && before.step !== step ? ` (none at ${step}: this is step ${before.step})` : "";
+    const older = before && before.step !== step ? ` (none at ${stepText(step)}: this is step ${stepText(before.step)})` : "";
     const made = element("figure", { class: `run-${run.place % 8}` },
       ...shown.map((one) => this.picture(run, one)),
-      !before && element("p", { class: "note" }, `no image up to step ${step}`),
+      !before && element("p", { class: "note" }, `no image up to step ${stepText(step)}`),
       element("figcaption", null, element("span", { class: `swatch run-${run.place % 8}` }), ` ${run.name}${older}`,
         before && element("span", { class: "note" }, ` ${before.width} × ${before.height}, ${timeText(before.time_ms)}`)));
     // Runs stay side by side, up to four in a row, unless a size was chosen.
@@ -191,9 +191,9 @@ class Images {
     const [width, height] = [one.width ?? SMALL, one.height ?? SMALL];
     const size = this.size.value;
     const factor = size === "fit" ? Math.max(1, Math.ceil((3 * SMALL) / Math.max(width, height))) : Number(size);
-    const text = `${this.name} of ${run.name} at step ${one.step}`.slice(0, 300);
+    const text = `${this.name} of ${run.name} at step ${stepText(one.step)}`.slice(0, 300);
     const url = this.url(run.key, one);
-    if (!url) return element("p", { class: "note" }, `this export has no image of step ${one.step}`);
+    if (!url) return element("p", { class: "note" }, `this export has no image of step ${stepText(one.step)}`);
     return element("img", { class: size === "fit" ? "pixels fit" : "pixels", src: url, alt: text, width: width * factor, height: height * factor });
   }
 

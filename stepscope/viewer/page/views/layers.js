@@ -2,7 +2,7 @@
 import { address } from "../address.js";
 import { matcher } from "../charts/catalogue.js";
 import { afterPause, element, shortened } from "../dom.js";
-import { counted, numberText } from "../format.js";
+import { counted, numberText, stepText } from "../format.js";
 import { Details } from "../layers/details.js";
 import { HeatMap } from "../layers/heat_map.js";
 import { legend } from "../layers/legend.js";
@@ -205,7 +205,7 @@ class Layers {
     if (at) {
       const kinds = [[NAN, "NaN"], [POSITIVE, "+∞"], [NEGATIVE, "−∞"], [UNKNOWN, "NaN or ∞"]].filter(([bit]) => at.bits & Number(bit)).map(([, word]) => word);
       const values = at.bits === 0 ? "not measured" : Number.isNaN(at.high) ? "" : at.low === at.high ? numberText(at.high) : `${numberText(at.low)} to ${numberText(at.high)}`;
-      const when = at.last > at.step ? `steps ${at.step.toLocaleString("en")} to ${at.last.toLocaleString("en")}` : `step ${at.step.toLocaleString("en")}`;
+      const when = at.last > at.step ? `steps ${stepText(at.step)} to ${stepText(at.last)}` : `step ${stepText(at.step)}`;
       text = `${shortened(at.tensor, 80)} · ${when} · ${[values, ...kinds].filter(Boolean).join(", ")}`;
     }
     this.says.textContent = text;

@@ -3,7 +3,7 @@ import { address } from "../address.js";
 import { jsonNumber } from "../columns.js";
 import { dataTable } from "../data_table.js";
 import { element } from "../dom.js";
-import { timeText } from "../format.js";
+import { stepText, timeText } from "../format.js";
 import { markdown } from "../markdown.js";
 import { SmallLines } from "../small_lines.js";
 
@@ -44,8 +44,8 @@ async function bySteps({ params, fail }, runs, draw, ...tools) {
   const inner = element("div", { class: "contents" });
   async function show() {
     slider.value = String(place);
-    said.textContent = `step ${steps[place]}${steps.length > 1 ? ` · ${place + 1} of ${steps.length}` : ""}`;
-    slider.setAttribute("aria-valuetext", `step ${steps[place]}`);
+    said.textContent = `step ${stepText(steps[place])}${steps.length > 1 ? ` · ${place + 1} of ${steps.length}` : ""}`;
+    slider.setAttribute("aria-valuetext", `step ${stepText(steps[place])}`);
     const at = place;
     const made = await draw(steps[place]);
     if (at === place) inner.replaceChildren(...made);
@@ -64,7 +64,7 @@ function section({ run }, entry, ...content) {
   const error = entry?.error && element("p", { class: "bad" }, entry.error);
   return element("section", { class: "of-run" },
     element("h3", null, element("span", { class: `swatch run-${run.place % 8}` }), " ", element("bdi", null, run.name), " ",
-      element("span", { class: "note" }, entry ? `step ${entry.step}, ${timeText(entry.time_ms)}` : "nothing up to this step")),
+      element("span", { class: "note" }, entry ? `step ${stepText(entry.step)}, ${timeText(entry.time_ms)}` : "nothing up to this step")),
     error, ...(entry && !entry.error ? content : []));
 }
 
