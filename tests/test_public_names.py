@@ -46,6 +46,8 @@ DOCUMENTED = {
     "stability.handling.config": ["HandlingType"],
     "stability.plots": ["anomalies", "gradient_norms", "stability_history"],
     "tracker_adapters.testing.contract": ["Shown", "SinkContract", "pixel_digest"],
+    "stepscope.compat.tensorboard": ["SummaryWriter"],
+    "stepscope.compat.wandb": [],
     "stepscope.integrations.accelerate": ["watch"],
     "stepscope.integrations.ignite": ["StepscopeLogger"],
     "stepscope.integrations.keras": ["StepscopeCallback"],

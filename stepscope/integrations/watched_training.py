@@ -27,7 +27,7 @@ from stepscope.sessions.watching import watch
 RUN_VARIABLE = "STEPSCOPE_RUN"
 UNCLIPPED = "total_norm/unclipped_gradients"
 """The norm of all gradients before they are clipped; ``total_norm/gradients`` is that which the optimizer uses."""
-_OWN = frozenset({"loss", "learning_rate", "step_ms"})
+OWN_SERIES = frozenset({"loss", "learning_rate", "step_ms"})
 """What a session emits by itself: a metric of such a name gets another one."""
 _VALIDATION = ("validation/", "validation_", "valid/", "valid_", "val/", "val_", "eval/", "eval_")
 _log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class WatchedTraining:
                 if prefix := next((one for one in _VALIDATION if name.startswith(one) and name != one), None):
                     validation[name.removeprefix(prefix)] = value
                 else:
-                    run.scalar(f"logged/{name}" if name in _OWN else name, _plain(value), step=number)
+                    run.scalar(f"logged/{name}" if name in OWN_SERIES else name, _plain(value), step=number)
         if not validation:
             return
         with self.isolation.guard("recording a validation"):

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
 from stepscope.integrations.parts import called_module, has_forward, held
 
 
-def model_of(optimizer: torch.optim.Optimizer) -> torch.nn.Module | None:
+def model_of(
+    optimizer: torch.optim.Optimizer, models: Sequence[torch.nn.Module] | None = None
+) -> torch.nn.Module | None:
     """Returns the module that holds what an optimizer trains; None where no module holds any of it.
+
+    With ``models`` it is the first of these that holds a part of it; the rest is about all modules of the process.
 
     That is the outermost module that can be called and holds all of it, such as a ``DistributedDataParallel``. Where
     several modules hold a part each, such as an encoder and a decoder, it is a ``ModuleDict`` of them.
     """
     wanted = {id(parameter) for parameter in held_parameters(optimizer)}
+    if models is not None:
+        return next((model for model in models if wanted & held(model)), None)
     modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
     inner = {id(child) for module in modules for child in _children(module)}
     roots = [module for module in modules if id(module) not in inner and wanted & held(module)]

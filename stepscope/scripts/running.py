@@ -18,6 +18,7 @@ from tracker_adapters.config import SinksSpec
 from tracker_adapters.errors import RunError
 
 from stepscope.runs.opening import open_run
+from stepscope.runs.script_run import script_run
 from stepscope.scripts.trainings import WatchedOptimizers
 from stepscope.sessions.config import DebugConfig
 
@@ -50,10 +51,11 @@ def run_script(
     trainings = WatchedOptimizers(run, config)
     ended_by: BaseException | None = None
     try:
-        if is_module:
-            runpy.run_module(script, run_name="__main__", alter_sys=True)
-        else:
-            _run_file(Path(script).absolute())
+        with script_run(run):
+            if is_module:
+                runpy.run_module(script, run_name="__main__", alter_sys=True)
+            else:
+                _run_file(Path(script).absolute())
     except BaseException as error:
         ended_by = error
     clean = ended_by is None or (isinstance(ended_by, SystemExit) and not ended_by.code)

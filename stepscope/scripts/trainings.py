@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 
 from tracker_adapters.emitter import Emitter
 
@@ -30,9 +31,9 @@ class WatchedOptimizers:
         seen: How many optimizers have taken a step.
     """
 
-    def __init__(self, run: Emitter, config: DebugConfig) -> None:
-        """Starts looking for optimizers."""
-        self._run, self._config = run, config
+    def __init__(self, run: Emitter, config: DebugConfig, models: Sequence[torch.nn.Module] | None = None) -> None:
+        """Starts looking for optimizers; with ``models`` for those that train one of these."""
+        self._run, self._config, self._models = run, config, models
         self.sessions: dict[torch.optim.Optimizer, Watch] = {}
         self.seen = 0
         self._scopes: set[str] = set()
@@ -60,7 +61,7 @@ class WatchedOptimizers:
         is_new = optimizer not in self._scope_of
         self.seen += is_new
         self._left_out.add(optimizer)  # also where finding its model fails
-        model = None if is_watched(optimizer) else model_of(optimizer)
+        model = None if is_watched(optimizer) else model_of(optimizer, self._models)
         if model is None:
             return
         if is_new:

@@ -133,7 +133,7 @@ def test_an_optimizer_without_a_model_is_stepped_and_left_out(run, caplog):
 
 
 def test_no_failure_of_ours_reaches_the_training(run, monkeypatch, caplog):
-    def broken(optimizer):
+    def broken(optimizer, models):
         raise RuntimeError("no modules today")
 
     monkeypatch.setattr(trainings, "model_of", broken)
