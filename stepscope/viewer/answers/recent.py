@@ -41,11 +41,14 @@ class Recent(Generic[T]):
             key: Whose value.
             position: How far its run is.
             compute: Returns the value; gets the one before, if it is kept still, which it may change and return.
-            live: Whether an earlier position is good enough for a while.
+            live: Whether an earlier position is good enough for a while, and while another thread computes.
         """
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
             self._entries.move_to_end(key)
+        told, known = entry.position, entry.value
+        if live and told is not None and known is not None and entry.lock.locked():
+            return told, known
         with entry.lock:
             is_good = entry.position == position or (live and time.monotonic() < entry.good_until_s)
             if entry.value is None or entry.position is None or not is_good:

@@ -22,14 +22,14 @@ export function cellsOf({ meta, columns }) {
   };
 }
 
-/** Yields the answers to one question, the last one the best. @param {import("../context.js").Context} context @param {Of} of @param {Statistic} statistic @param {[number, number] | null} range @param {number} width */
-export async function* answers(context, { run, scope, rank }, statistic, range, width) {
+/** Yields the answers to one question, the last one the best. @param {import("../source.js").Source} source @param {AbortSignal} signal @param {Of} of @param {Statistic} statistic @param {[number, number] | null} range @param {number} width */
+export async function* answers(source, signal, { run, scope, rank }, statistic, range, width) {
   const asked = { run, scope, rank: rank || null, statistic: statistic.key, first: range?.[0], last: range?.[1], width };
-  const options = { signal: context.signal };
-  if (context.source.live && statistic.points > LARGE && !statistic.histograms) {
-    const overview = await context.source.columns(address("layers", { ...asked, detail: "overview" }), options);
+  const options = { signal };
+  if (source.live && statistic.points > LARGE && !statistic.histograms) {
+    const overview = await source.columns(address("layers", { ...asked, detail: "overview" }), options);
     yield cellsOf(overview);
     if (overview.meta.form === "values") return;
   }
-  yield cellsOf(await context.source.columns(address("layers", asked), options));
+  yield cellsOf(await source.columns(address("layers", asked), options));
 }

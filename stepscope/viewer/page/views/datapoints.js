@@ -42,7 +42,7 @@ class Datapoints {
     this.detail = element("div", { class: "detail" });
     const { epoch, beside, show, label, debugger: debuggers, sort } = this.choices;
     const field = (/** @type {string} */ text, /** @type {HTMLElement} */ control) => element("label", null, `${text} `, control);
-    this.panel = element("div", null,
+    this.panel = element("div", { hidden: true },
       element("div", { class: "bar" }, field("epoch", epoch), field("beside", beside), field("debugger", debuggers)),
       element("div", { class: "split" },
         element("div", { class: "name-list" }, element("div", { class: "bar" }, show, label, sort, this.search), this.said, this.list.element), this.detail));

@@ -57,6 +57,8 @@ class Layers {
     this.shown = "";
     this.asked = 0;
     this.timer = 0;
+    this.loading = new AbortController();
+    context.signal.addEventListener("abort", () => this.loading.abort(), { once: true });
     this.loadSoon = afterPause(() => void this.load(), 60);
     this.sayCell = afterPause((/** @type {string} */ text) => context.announce(text), 250);
     this.observer = new ResizeObserver(() => {
@@ -140,6 +142,9 @@ class Layers {
   async load() {
     const { context, statistic, run } = this;
     const mine = ++this.asked;
+    // What nobody waits for any more gives its turn to what is asked for now.
+    this.loading.abort();
+    this.loading = new AbortController();
     this.note.textContent = "";
     if (!statistic || !run) {
       this.note.textContent = "This run has no statistics of layers. stepscope.watch(model, optimizer, run=run) records the norms of all gradients; weights=True, updates=True and activations=True record more.";
@@ -150,7 +155,7 @@ class Layers {
     if (this.shown !== `${this.listed} ${statistic.key}`) this.note.textContent = `Reading ${counted(statistic.points, statistic.histograms ? "histogram" : "value")}…`;
     try {
       const of = { run: run.key, scope: this.scope ?? "", rank: this.rank ?? 0 };
-      for await (const cells of answers(context, of, statistic, this.zoomed ?? null, Math.floor(this.map.plotWidth))) {
+      for await (const cells of answers(context.source, this.loading.signal, of, statistic, this.zoomed ?? null, Math.floor(this.map.plotWidth))) {
         if (mine !== this.asked || context.signal.aborted) return;
         this.take(cells);
       }
