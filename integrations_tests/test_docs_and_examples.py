@@ -5,6 +5,7 @@ import re
 import pytest
 from page_code import FIRST_DAY, PAGES, ROOT, run_blocks, run_python
 
+GALLERY = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
 SERVERS = {"gradio_app.py"}  # has a test of its own, in the browser
 EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.name not in SERVERS]
 
@@ -24,8 +25,17 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, warm_python)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
-def test_an_example_runs(example, tmp_path, warm_python):
-    assert run_python(warm_python, [str(example), str(tmp_path / "run")], tmp_path).strip()
+def test_an_example_prints_what_its_page_shows(example, tmp_path, warm_python):
+    printed = run_python(warm_python, [str(example), str(tmp_path / "run")], tmp_path)
+    assert printed.strip()
+    shown = re.search(rf"^python examples/{example.name}\n```\n\n```text\n(.*?)^```", GALLERY, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    lines = {without_numbers(line) for line in printed.splitlines()}
+    assert [line for line in shown[1].splitlines() if without_numbers(line) not in lines] == []
+
+
+def without_numbers(line):
+    return re.sub(r"\d[\d.e+-]*", "#", line).strip()
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
