@@ -52,6 +52,7 @@ DOCUMENTED = {
     "stepscope.integrations.ignite": ["StepscopeLogger"],
     "stepscope.integrations.keras": ["StepscopeCallback"],
     "stepscope.integrations.lightning": ["StepscopeCallback"],
+    "stepscope.integrations.mmengine": ["StepscopeHook"],
     "stepscope.integrations.torch_profiler": ["trace_handler"],
     "stepscope.integrations.transformers": ["StepscopeCallback"],
     "stepscope.viewer.answers.table": ["answer"],

@@ -13,7 +13,9 @@ TESTED = {
     "accelerate": ("1.15", "1.15"),
     "keras": ("3.15", "3.15"),
     "lightning": ("2.6", "2.6"),
+    "mmengine": ("0.10", "0.10"),
     "pytorch-ignite": ("0.5", "0.5"),
+    "torchtitan": ("0.3", "0.3"),
     "transformers": ("5.23", "5.23"),
 }
 """The first and the last minor version that the tests ran with, by the name under which a framework is installed."""

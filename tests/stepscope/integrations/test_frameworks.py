@@ -1,6 +1,7 @@
 """What is said of a framework that is not there, and of a version that no test ran with."""
 
 import logging
+import re
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,13 +12,15 @@ import stepscope
 from stepscope.integrations import frameworks
 from stepscope.integrations.frameworks import TESTED, check_version
 
-ROOT = Path(__file__).parents[3]
+PAGE = Path(__file__).parents[3] / "docs" / "frameworks.md"
 FOLDER = Path(frameworks.__file__).parent
 IMPORTED = {
     "accelerate": "accelerate",
     "ignite": "ignite.engine",
     "keras": "keras",
     "lightning": "lightning.pytorch",
+    "mmengine": "mmengine.config",
+    "torchtitan": "torchtitan.components.metrics",
     "transformers": "transformers",
 }
 
@@ -34,6 +37,13 @@ def test_a_framework_that_is_missing_is_told_with_what_to_install(monkeypatch, n
     assert str(caught.value).startswith(f"stepscope.integrations.{name} cannot import its framework (")
     assert str(caught.value).endswith(f": pip install 'stepscope[{name}]'")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+
+
+def test_the_page_names_the_versions_that_were_tested():
+    rows = re.findall(r"^\| \[.*?\| ([\d.]+)(?: to ([\d.]+))? \|.*\[(\w+)\]` \|$", PAGE.read_text(), re.MULTILINE)
+    told = {extra: (oldest, newest or oldest) for oldest, newest, extra in rows}
+    extras = {"pytorch-ignite": "ignite"}
+    assert told == {extras.get(package, package): versions for package, versions in TESTED.items()}
 
 
 @pytest.mark.parametrize(
