@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 Rank: TypeAlias = int | Literal["all"]
 _LONGEST_POSITION = 64
+_MOST_OPEN = 64
+"""Ranks whose segments stay open; of more, those of one at a time: each takes three files."""
 A = TypeVar("A", bound=Artifact)
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -86,6 +88,11 @@ class SeriesReader:
         """Closes the files that are open."""
         for reader in self._readers.values():
             reader.close()
+
+    def let_go(self, rank: int) -> None:
+        """Closes the files of one rank, which the next read opens again: a run may have more ranks than files open."""
+        if rank in self._readers:
+            self._readers[rank].close()
 
     def __enter__(self) -> Self:
         return self
@@ -144,6 +151,8 @@ class SeriesReader:
             names = [path.name for path in layout.segments(layout.rank_folder(self.path, rank))]
             compacted = zlib.crc32("/".join(name for name in names if "-" in name).encode())
             lasts.append(f"{reader.last_seq()}{f'.{compacted:x}' if compacted else ''}")
+            if len(self.ranks) > _MOST_OPEN:
+                reader.close()
         position = "_".join(lasts)
         if len(position) > _LONGEST_POSITION:
             return hashlib.sha256(position.encode()).hexdigest()[:16]
@@ -161,6 +170,8 @@ class SeriesReader:
             self._note_damage(len(reader.damage()) - before)
             for segment in segments:
                 yield number, segment
+            if len(self.ranks) > _MOST_OPEN:
+                reader.close()
 
     @naming_the_run
     def _latest(

@@ -1,0 +1,127 @@
+"""Reads one series, or one histogram, of one rank after another: each store is closed before the next is opened."""
+
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from tracker_adapters.artifacts import Histogram
+from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.store.reading.many_series import read_scalars
+from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.reading.segments import opened_segments
+from tracker_adapters.store.reading.series_reader import series_number
+from tracker_adapters.store.segments import schema
+from tracker_adapters.store.segments.attempt_rows import last_attempt
+from tracker_adapters.store.segments.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, decode_artifact
+from tracker_adapters.store.segments.many_rows import OnDamage, joined_integers
+from tracker_adapters.store.segments.opened import Segment, histogram_rows
+from tracker_adapters.store.segments.soundness import floats
+
+Steps = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+class RankValues:
+    """Reads a scalar of many ranks, which mostly have it at the same steps: these are decoded once.
+
+    Memory is bounded by one rank's series and one rank's steps.
+    """
+
+    def __init__(self, run_folder: Path, on_damage: OnDamage = lambda count: None) -> None:
+        """``on_damage`` is told how many rows were left out."""
+        self._run_folder, self._on_damage = run_folder, on_damage
+        self._text, self._steps = "", np.empty(0, np.int64)
+
+    def read(self, rank: int, name: str) -> tuple[Steps, Values]:
+        """Returns steps and values (n,) of the latest attempts, by step; empty where the rank has no such scalar.
+
+        Raises:
+            RunError: When the store cannot be read.
+        """
+        found = self._at_once(rank, name)
+        if found is not None:
+            return found
+        for _, (steps, _, values) in read_scalars(self._run_folder, rank, [name], self._on_damage):
+            return steps, values
+        return np.empty(0, np.int64), np.empty(0)
+
+    def _at_once(self, rank: int, name: str) -> tuple[Steps, Values] | None:
+        """The series of a store that is one segment of one attempt, in which steps only ascend; None for others."""
+        found: tuple[Steps, Values] | None = np.empty(0, np.int64), np.empty(0)
+        for place, (segment, _) in enumerate(opened_segments(self._run_folder, rank)):
+            if place or segment.level or last_attempt(segment) > 1:
+                return None
+            found = self._of_segment(segment, name)
+        return found
+
+    def _of_segment(self, segment: Segment, name: str) -> tuple[Steps, Values] | None:
+        number = series_number(segment, "scalar", name)
+        if number is None:
+            return np.empty(0, np.int64), np.empty(0)
+        wanted = (*_groups(segment), number)
+        with segment.transaction():  # no commit comes between the two
+            (text,) = segment.connection.execute(
+                schema.select_series("scalar", "group_concat(step)"), wanted
+            ).fetchone()
+            rows = segment.connection.execute(schema.select_series("scalar", "value"), wanted).fetchall()
+        try:
+            values = floats(list(chain.from_iterable(rows)))
+            if text != self._text:
+                steps = joined_integers(text) if text else np.empty(0, np.int64)
+                if (np.diff(steps) <= 0).any() or steps.min(initial=0) < 0:
+                    return None
+                self._text, self._steps = text or "", steps
+        except DAMAGED:
+            return None
+        return (self._steps, values) if len(values) == len(self._steps) else None
+
+
+def read_histogram(run_folder: Path, rank: int, name: str, step: int) -> Histogram | None:
+    """Returns a rank's histogram of a name at a step, of the latest attempt; None where there is none.
+
+    Raises:
+        RunError: When the store cannot be read.
+        DamagedError: When the histogram is damaged.
+    """
+    found = None
+    for segment, _ in opened_segments(run_folder, rank):
+        if last_attempt(segment) > 1:
+            return _of_several_attempts(run_folder, rank, name, step)
+        number = series_number(segment, "histogram", name)
+        if number is not None:
+            statement = schema.select_series("histogram", HISTOGRAM_COLUMNS) + " AND step = ?4"
+            rows = segment.connection.execute(statement, (*_groups(segment), number, step)).fetchall()
+            found = max([row for row in (found, *rows) if row is not None], default=None)  # by number
+    return None if found is None else next(iter(histogram_rows([found], [name])))
+
+
+def _of_several_attempts(run_folder: Path, rank: int, name: str, step: int) -> Histogram | None:
+    with RunRecord(run_folder) as record:
+        if not any((info.kind, info.name) == ("histogram", name) for info in record.names(rank)):
+            return None
+        return next((one for one in record.histogram_columns(name, rank) if one.step == step), None)
+
+
+def _groups(segment: Segment) -> tuple[int, int]:
+    return segment.first_seq >> schema.GROUP_SHIFT, segment.last_seq() >> schema.GROUP_SHIFT
+
+
+def read_text(run_folder: Path, rank: int, name: str) -> str | None:
+    """Returns the last text of a name that a rank has stored; None where there is none that is sound.
+
+    Raises:
+        RunError: When the store cannot be read.
+    """
+    found: tuple[int, str] = 0, ""
+    for segment, _ in opened_segments(run_folder, rank):
+        number = series_number(segment, "text", name)
+        if number is not None:
+            statement = f"SELECT {ARTIFACT_COLUMNS} FROM artifact WHERE series = ? ORDER BY seq DESC LIMIT 1"
+            for row in segment.connection.execute(statement, (number,)):
+                with suppress(FileNotFoundError, UnsafeFileError, *DAMAGED):
+                    text = decode_artifact("text", name, row, run_folder)
+                    found = max(found, (row[0], getattr(text, "text", "")))
+    return found[1] if found[0] else None
