@@ -1,5 +1,6 @@
 """Sees how a loop calls its model: what it returns, the size of its batches, and whether a validation runs."""
 
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,7 @@ class ForwardCalls:
         validations: Counts them.
         random: Says whether dropout goes on in evaluation.
         mixed: Says whether samples of the last call that was looked at closely are mixed.
+        begun_s: When the first training call since the last step began, by ``time.perf_counter``; None before it.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class ForwardCalls:
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
         self._given: weakref.ref[torch.Tensor] | None = None
+        self.begun_s: float | None = None
 
     @property
     def by_parts(self) -> bool:
@@ -112,6 +115,7 @@ class ForwardCalls:
     def step_ends(self, *, looks_closely: bool) -> None:
         """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
         self.outputs, self.sizes, self.values = frozenset(), [], None
+        self.begun_s = None
         self._looks_closely = looks_closely
         if not looks_closely:
             self._first_hooks.remove()
@@ -129,6 +133,8 @@ class ForwardCalls:
             return
         with self._stopwatch, self._isolation.guard("watching the model's calls"):
             if is_training_forward():
+                if self.begun_s is None:
+                    self.begun_s = time.perf_counter()
                 if not is_replica(module):  # data parallelism calls each in a thread of its own
                     self._on_training()
                 self._entrances.training_begins(module)

@@ -1,6 +1,7 @@
 """The backward passes of a step: which belong to a model, what loss they had, and whether gradients were zeroed."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -31,6 +32,8 @@ class StepPasses:
         unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
         mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
+        begun_s, ended_s: When the first pass since the last step began and the last one ended, by
+            ``time.perf_counter``; None where there was none.
         adds_up: Whether the loss of a step is the sum of its passes', as where a framework divides each of them.
     """
 
@@ -151,6 +154,8 @@ class StepPasses:
     def _forget(self) -> None:
         self._passes = self._changes = self.unrelated = 0
         self._losses: torch.Tensor | float | None = None
+        self.begun_s: float | None = None
+        self.ended_s: float | None = None
 
     def _begin(self, roots: tuple[torch.Tensor, ...]) -> Callable[[bool], None] | None:
         if threading.get_ident() != self._thread:
@@ -171,11 +176,14 @@ class StepPasses:
         if number is not None:
             number /= self.scale_number
         self._before(roots, number)
+        if self.begun_s is None:
+            self.begun_s = time.perf_counter()
         return partial(self._end, roots, scale, number)
 
     def _end(
         self, roots: tuple[torch.Tensor, ...], scale: torch.Tensor | None, number: float | None, succeeded: bool
     ) -> None:
+        self.ended_s = time.perf_counter()
         with self._lock:
             belongs = self._marks.note() > 0
             self._changes = 0

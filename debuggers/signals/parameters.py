@@ -210,7 +210,7 @@ class ParameterSignals:
 
 def _totals(gradients: Floats, before: Floats, after: Floats | None, factors: Floats) -> dict[str, float]:
     norm = math.sqrt(float(np.sum(np.square(before) * factors)))
-    totals = {"weight_norm": norm, "weight_checksum": float(before.sum())}
+    totals = {"weight_norm": norm}
     if after is not None:
         change = after - before
         if norm:

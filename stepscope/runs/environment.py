@@ -17,7 +17,8 @@ def environment_of_process() -> dict[str, str]:
     """Returns what is known without starting a process or importing a package; secrets are replaced by ``***``.
 
     ``python``, ``platform``, ``host``, ``processors``, ``command``, ``folder``, ``commit`` of the Git repository that
-    the working folder lies in, ``stepscope``, and the versions of torch and others that are imported already.
+    the working folder lies in, ``ranks`` where a launcher starts several, ``stepscope``, and the versions of torch and
+    others that are imported already.
     """
     machine = platform.uname()
     found = {
@@ -32,6 +33,8 @@ def environment_of_process() -> dict[str, str]:
     with suppress(PackageNotFoundError):
         found["stepscope"] = version("stepscope")
     found |= {name: str(getattr(sys.modules.get(name), "__version__", "")) for name in _PACKAGES}
+    if (ranks := os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "")).isdigit() and ranks != "1":
+        found["ranks"] = ranks  # as many as the launcher starts
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     with suppress(Exception):  # asking a device that nobody uses yet would start it
         if cuda is not None and cuda.is_initialized():

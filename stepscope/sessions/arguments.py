@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.wording import counted
@@ -15,6 +15,7 @@ from debuggers.detectors.signals.front import Rule
 from debuggers.detectors.signals.rule_check import check_rule
 from debuggers.errors import DebuggerConfigError
 from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
 
@@ -141,3 +142,21 @@ def _warn_of_strangers(model: torch.nn.Module, optimizer: torch.optim.Optimizer)
             "that was made from model.parameters() after the model was complete",
             counted(len(theirs), "parameters"), type(model).__name__, len(mine),
         )  # fmt: skip
+
+
+def checked_batch(**told: Any) -> dict[str, Any]:
+    """Returns what a loop told of a batch, by name, without what it did not tell.
+
+    Raises:
+        SessionError: For what is neither a tensor nor a nest that holds one.
+    """
+    batch = {name: value for name, value in told.items() if value is not None}
+    for name, value in batch.items():
+        if not isinstance(value, torch.Tensor) and not tensors_in(value):
+            text = repr(value)
+            shown = text if len(text) <= 80 else f"{text[:77]}…"
+            raise SessionError(
+                f"{name} is {shown}, of type {type(value).__name__}; expected a tensor, or a tuple, list, mapping or "
+                "data class that holds one"
+            )
+    return batch

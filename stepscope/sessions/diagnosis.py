@@ -17,13 +17,13 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.observed_training.loss_view import LossView
 from debuggers.observed_training.observer import TrainingObserver
+from debuggers.ranks.watch import RankWatch
 from debuggers.signals.collector import Signals
 from debuggers.signals.entrances import observable
 from debuggers.signals.judge import SignalJudge
 from debuggers.signals.modes import acts_in_training
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
-from stepscope.errors import SessionError
 from stepscope.sessions.evidence_text import EvidenceText
 
 
@@ -60,7 +60,9 @@ class SessionDiagnosis:
         self._judge = SignalJudge([*(plugin_rules() if observes else ()), *detectors], emitter, isolation)
         self.signals: Signals | None = None
         self.observer: TrainingObserver | None = None
+        self._ranks: RankWatch | None = None
         if wanted and model is not None:
+            self._ranks = RankWatch(model, emitter, isolation=isolation, stopwatch=stopwatch)
             self.signals = Signals(
                 model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch, judge=self._judge
             )
@@ -72,7 +74,7 @@ class SessionDiagnosis:
                 stopwatch=stopwatch,
                 on_loss=self._see_loss,
                 on_backward_end=self.signals.backward_ends,
-                on_step_end=self.signals.after_step,
+                on_step_end=self._step_ended,
                 on_broken_batch=self.signals.broken_batch,
                 on_evaluation=self.signals.evaluation,
             )
@@ -106,6 +108,14 @@ class SessionDiagnosis:
             self.signals.expect()
         if self.observer is not None:
             self.observer.start()
+        if self._ranks is not None:
+            self._ranks.begin()
+
+    def _step_ended(self) -> None:
+        if self.signals is not None:
+            self.signals.after_step()
+        if self._ranks is not None:
+            self._ranks.after_step()
 
     def loss(self, told: torch.Tensor | float | None) -> torch.Tensor | float | None:
         """Returns the loss of the coming step: what the loop told, else what its backward passes showed."""
@@ -140,6 +150,9 @@ class SessionDiagnosis:
         if self.observer is not None:
             if batch:
                 self.observer.tell(**batch)
+            if self._ranks is not None:
+                calls, passes = self.observer.calls, self.observer.passes
+                self._ranks.step(step, calls.given, (calls.begun_s, passes.begun_s, passes.ended_s))
             self.observer.step(step)
             with self._isolation.guard("storing what is known of the training"):
                 if self._text.is_due() and self.observer.is_on_host:
@@ -247,6 +260,8 @@ class SessionDiagnosis:
             self.signals.pause()
         if self.observer is not None:
             self.observer.pause()
+        if self._ranks is not None:
+            self._ranks.pause()
 
     def start_over(self) -> None:
         """Says that what ran since the last step belongs to none."""
@@ -266,6 +281,8 @@ class SessionDiagnosis:
             self.signals.close()
         if self.observer is not None:
             self.observer.close()
+        if self._ranks is not None:
+            self._ranks.close()
 
     def evidence(self, findings: list[Finding]) -> Evidence:
         """Returns what is known so far; waits for the device."""
@@ -274,21 +291,3 @@ class SessionDiagnosis:
             return Evidence(findings=ordered, facts=self.facts())
         series, tensors = self.signals.series(), self.signals.tensors()
         return Evidence(findings=ordered, series=series, tensors=tensors, facts=self.facts())
-
-
-def checked_batch(**told: Any) -> dict[str, Any]:
-    """Returns what a loop told of a batch, by name, without what it did not tell.
-
-    Raises:
-        SessionError: For what is neither a tensor nor a nest that holds one.
-    """
-    batch = {name: value for name, value in told.items() if value is not None}
-    for name, value in batch.items():
-        if not isinstance(value, torch.Tensor) and not tensors_in(value):
-            text = repr(value)
-            shown = text if len(text) <= 80 else f"{text[:77]}…"
-            raise SessionError(
-                f"{name} is {shown}, of type {type(value).__name__}; expected a tensor, or a tuple, list, mapping or "
-                "data class that holds one"
-            )
-    return batch

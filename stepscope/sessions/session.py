@@ -18,9 +18,9 @@ from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.runs.live_run import run_of
 from stepscope.sessions import running as running_sessions
-from stepscope.sessions.arguments import check_run, check_session, checked_detectors, only_config
+from stepscope.sessions.arguments import check_run, check_session, checked_batch, checked_detectors, only_config
 from stepscope.sessions.config import ConfigSpec, DebugConfig, as_config
-from stepscope.sessions.diagnosis import SessionDiagnosis, checked_batch
+from stepscope.sessions.diagnosis import SessionDiagnosis
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
