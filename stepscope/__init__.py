@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stepscope.export import ExportError, export_runs
     from stepscope.importing import ImportingError, import_runs
     from stepscope.query import QueryError, query_runs
+    from stepscope.ranks.merged import MergedRanks
     from stepscope.sessions.report import DebugReport
     from stepscope.sessions.session import DebugSession
     from stepscope.sessions.watching import debug_session, watch
@@ -53,6 +54,7 @@ __all__ = [
     "ExportedPage",
     "FindingError",
     "ImportingError",
+    "MergedRanks",
     "MissingPackageError",
     "NotARunError",
     "OutputsError",
@@ -92,6 +94,7 @@ _LAZY = {
     "ExportedPage": "stepscope.viewer.export",
     "FindingError": "debuggers.errors",
     "ImportingError": "stepscope.importing",
+    "MergedRanks": "stepscope.ranks.merged",
     "OutputsError": "stepscope.viewer.outputs.display",
     "QueryError": "stepscope.query",
     "TerminalVisualizer": "debuggers.pictures.terminal",

@@ -16,6 +16,7 @@ LAZY_COMMANDS: dict[str, str] = {
     "import": "stepscope.commands.import_command",
     "ls": "stepscope.commands.ls_command",
     "query": "stepscope.commands.query_command",
+    "ranks": "stepscope.commands.ranks_command",
     "report": "stepscope.commands.report_command",
     "run": "stepscope.commands.run_command",
     "sync": "stepscope.commands.sync_command",

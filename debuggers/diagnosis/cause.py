@@ -45,6 +45,10 @@ TITLES: Final[Mapping[str, str]] = {
     "missing_warmup": "the first steps are too large: warm-up is missing",
     "stopped_too_early": "training ended while the loss still fell",
     "rank_desync": "the ranks' weights differ",
+    "non_finite_rank": "a NaN or infinity comes from one rank",
+    "hung_rank": "a rank has stopped, and the others wait for it",
+    "straggling_rank": "a rank is slower than the others",
+    "ranks_configured_differently": "the ranks are configured differently",
     "memory_leak": "memory grows step by step",
     "data_loading_bound": "training waits for data",
 }

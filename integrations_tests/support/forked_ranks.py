@@ -1,6 +1,6 @@
-"""torchrun with two ranks that are forks of this process, and need not import again what it has imported.
+"""torchrun with ranks that are forks of this process, and need not import again what it has imported.
 
-``forked_ranks.py PROGRAM ARGUMENT…``
+``forked_ranks.py RANKS PROGRAM ARGUMENT…``
 """
 
 import runpy
@@ -17,7 +17,7 @@ def run_rank(*command: str) -> None:
 
 if __name__ == "__main__":
     config = LaunchConfig(
-        min_nodes=1, max_nodes=1, nproc_per_node=2,
-        run_id="ranks", rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", start_method="fork",
+        min_nodes=1, max_nodes=1, nproc_per_node=int(sys.argv[1]),
+        run_id="ranks", rdzv_backend="c10d", rdzv_endpoint="127.0.0.1:0", start_method="fork", max_restarts=0,
     )  # fmt: skip
-    elastic_launch(config, run_rank)(*sys.argv[1:])
+    elastic_launch(config, run_rank)(*sys.argv[2:])

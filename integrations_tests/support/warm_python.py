@@ -71,16 +71,25 @@ class WarmPython:
             output, errors = ((Path(said) / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(list(arguments), code, output, errors)
 
-    def run_ranks(self, arguments: Sequence[str], *, folder: Path, timeout_s: float = 200.0) -> None:
-        """Runs a program as two ranks, by torchrun's launcher.
+    def run_ranks(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        ranks: int = 2,
+        environment: Mapping[str, str] = os.environ,
+        succeeds: bool = True,
+        timeout_s: float = 200.0,
+    ) -> None:
+        """Runs a program as several ranks, by torchrun's launcher.
 
         Raises:
-            AssertionError: A rank failed.
+            AssertionError: A rank failed, or with ``succeeds=False`` none did.
             subprocess.TimeoutExpired: They took longer.
         """
         launcher = str(Path(__file__).with_name("forked_ranks.py"))
-        done = self.run([launcher, *arguments], folder=folder, environment=os.environ, timeout_s=timeout_s)
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = self.run([launcher, str(ranks), *arguments], folder=folder, environment=environment, timeout_s=timeout_s)
+        assert (done.returncode == 0) == succeeds, done.stderr[-3000:]
 
 
 def _connected(address: str) -> socket.socket | None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterator
 from contextlib import suppress
 
-import numpy as np
 from msgspec.structs import replace
 from tracker_adapters.artifacts import Alert, Text
 from tracker_adapters.errors import DamagedError
@@ -13,12 +12,11 @@ from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import FACTS_NAME, Facts, InvariantFacts
+from debuggers.diagnosis.facts import FACTS_NAME, Facts
 from debuggers.diagnosis.series import Series, thinned
 from debuggers.diagnosis.signals import OF_A_STEP, OF_LAYERS, OF_PARAMETERS, PREFIX, RECORDED_ELSEWHERE
 from debuggers.diagnosis.stored_facts import decode
-
-_CHECKSUM = f"{PREFIX}weight_checksum"
+from stepscope.ranks.comparison import RankComparison, compare_ranks
 
 
 def scopes(record: RunRecord) -> list[str]:
@@ -50,11 +48,16 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None)
     facts, findings, stored_ns = _facts(record, prefix, rank)
     series, tensors = _series(record, prefix, names, rank)
     found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns))
+    facts = _with_steps(facts, series)
+    if rank == record.lowest_rank:
+        ranks = compare_ranks(record, scope)
+        found = (*found, *ranks.findings)
+        facts = _with_ranks(facts, ranks)
     return Evidence(
         findings=tuple(sorted(found, key=lambda one: one.step)),
         series=series,
         tensors=_in_order(tensors, facts),
-        facts=_with_ranks(record, prefix, _with_steps(facts, series), rank),
+        facts=facts,
     )
 
 
@@ -180,22 +183,11 @@ def _finding(kind: str, alert: Alert) -> Finding:
     )
 
 
-def _with_ranks(record: RunRecord, prefix: str, facts: Facts, rank: int) -> Facts:
-    """Compares the checksums of the weights of all ranks with the first's, at the steps at which they have one."""
-    others = [other for other in record.ranks if other != rank] if rank == record.lowest_rank else []
-    name = prefix + _CHECKSUM
-    if not others or not any(info.name == name for info in record.names(rank)):
+def _with_ranks(facts: Facts, ranks: RankComparison) -> Facts:
+    """The facts of the first rank with what the comparison of all ranks adds."""
+    if ranks.world_size < 2:
         return facts
-    mine, checked, broken, first, where = record.scalars(name, rank), 0, 0, None, ""
-    for other in others:
-        if not any(info.name == name for info in record.names(other)):
-            continue
-        theirs = record.scalars(name, other)
-        steps, here, there = np.intersect1d(mine.steps, theirs.steps, return_indices=True)
-        differ = np.flatnonzero(mine.values[here] != theirs.values[there])
-        checked, broken = checked + len(steps), broken + len(differ)
-        if len(differ) and (first is None or steps[differ[0]] < first):
-            first, where = int(steps[differ[0]]), f"rank {other} from rank {rank}"
-    invariant = InvariantFacts(name="replicas_equal", checked=checked, broken=broken, first_step=first, where=where)
-    kept = tuple(one for one in facts.invariants if one.name != "replicas_equal")
-    return replace(facts, invariants=(*kept, invariant), world_size=max(facts.world_size, len(record.ranks)))
+    kept = tuple(one for one in facts.invariants if one.name != ranks.invariant.name)
+    invariants = (*kept, ranks.invariant) if ranks.invariant.checked else kept
+    not_told = (*facts.not_told, *ranks.not_compared)
+    return replace(facts, invariants=invariants, world_size=ranks.world_size, not_told=not_told)

@@ -44,7 +44,8 @@ AREAS = (
         ("update_ratio", "weight_norm"),
         ("learning_rate_too_high", "learning_rate_too_low", "poor_initialization", "unbroken_symmetry",
          "over_regularized", "frozen_parameters", "parameters_not_in_optimizer", "no_update", "schedule_collapsed",
-         "missing_warmup", "rank_desync"),
+         "missing_warmup", "rank_desync", "non_finite_rank", "hung_rank",
+         "ranks_configured_differently"),
     ),
     _Area(
         "layers",
@@ -56,7 +57,7 @@ AREAS = (
         "time and memory",
         ("memory", "time", "leak", "slow"),
         ("step_ms", "data_share", "process_mb"),
-        ("memory_leak", "data_loading_bound"),
+        ("memory_leak", "data_loading_bound", "straggling_rank"),
     ),
 )  # fmt: skip
 """A finding belongs to the first area one of whose words its kind contains."""

@@ -38,7 +38,6 @@ SIGNALS: Final[Mapping[str, tuple[str, ...]]] = {
     "accumulation_not_averaged": ("backward_passes", "total_norm/gradients"),
     "schedule_collapsed": ("learning_rate", "loss"),
     "missing_warmup": ("update_ratio", "learning_rate"),
-    "rank_desync": ("weight_checksum",),
     "memory_leak": ("process_mb", "device_mb"),
     "data_loading_bound": ("data_share", "step_ms"),
 }

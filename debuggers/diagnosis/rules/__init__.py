@@ -30,7 +30,14 @@ from debuggers.diagnosis.rules.participation import (
     wrong_mode,
 )
 from debuggers.diagnosis.rules.precision import fp16_underflow, non_finite_backward, non_finite_forward
-from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak, rank_desync
+from debuggers.diagnosis.rules.ranks import (
+    hung_rank,
+    non_finite_rank,
+    rank_desync,
+    ranks_configured_differently,
+    straggling_rank,
+)
+from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak
 from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapsed, stopped_too_early
 from debuggers.diagnosis.rules.signal_flow import (
     dead_units,
@@ -83,4 +90,8 @@ RULES: tuple[Callable[[Evidence], Argument], ...] = (
     memory_leak,
     data_loading_bound,
     rank_desync,
+    non_finite_rank,
+    hung_rank,
+    straggling_rank,
+    ranks_configured_differently,
 )

@@ -113,6 +113,9 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     ),
     "learning_rate_too_low": ("stopped_too_early", "labels_unrelated", "flipped_loss_sign"),
     "stopped_too_early": ("labels_unrelated",),
+    "non_finite_rank": (*_TOO_LARGE, "no_update", "learning_rate_too_high"),
+    "ranks_configured_differently": ("rank_desync",),
+    "rank_desync": ("ranks_configured_differently",),
     "non_finite_forward": ("non_finite_backward", "no_update", "dead_units", "exploding_gradients"),
     "non_finite_backward": ("non_finite_forward", "no_update", "dead_units", "exploding_gradients"),
     "fp16_underflow": (

@@ -130,6 +130,8 @@ def duplicated_data(evidence: Evidence) -> Argument:
             )
         elif repeated > 0.9 and len(evidence["validation/loss"]) == 0:
             argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+    for found in evidence.found("same_batch_on_ranks"):
+        argument.add(STRONG, f"{found.evidence}: a DistributedSampler is missing", since=found.step, where=[found.name])
     argument.advice = (
         "Check the sampler, the worker's random seed (worker_init_fn) and joins that repeat rows; compare batches with "
         "torch.unique(inputs, dim=0)."

@@ -1,8 +1,8 @@
-"""Causes beside the numbers: memory, waiting for data, ranks."""
+"""Causes beside the numbers: memory, waiting for data, samples that influence each other."""
 
 import numpy as np
 
-from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
 from debuggers.diagnosis.data_waiting import data_waiting
 from debuggers.diagnosis.evidence import Evidence
 
@@ -66,21 +66,6 @@ def data_loading_bound(evidence: Evidence) -> Argument:
         "DataLoader(num_workers=4, pin_memory=True, persistent_workers=True, "
         "prefetch_factor=4); decode and resize once, "
         "not in each epoch."
-    )
-    return argument
-
-
-def rank_desync(evidence: Evidence) -> Argument:
-    """Replicated weights differ between ranks at the same step."""
-    argument = Argument("rank_desync")
-    for found in evidence.found("ranks_out_of_step", "replicas_equal", "rank_desync"):
-        argument.add(CERTAIN, found.message, since=found.step, where=[found.name])
-    for invariant in evidence.facts.invariants:
-        if invariant.name == "replicas_equal" and invariant.broken:
-            argument.add(CERTAIN, f"the ranks' weights differ: {invariant.where}", since=invariant.first_step)
-    argument.advice = (
-        "Load the same checkpoint and seed on all ranks before DistributedDataParallel is made, change weights only "
-        "in the optimizer, and call the model through its wrapper."
     )
     return argument
 

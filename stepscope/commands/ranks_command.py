@@ -1,0 +1,68 @@
+"""``stepscope ranks``: the ranks of a run side by side, and what tells one from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from stepscope.commands.common import console, echo, one_line_errors
+from stepscope.runs.folders import find_runs
+from stepscope.runs.places import short_path
+from stepscope.text_table import print_table
+
+if TYPE_CHECKING:
+    from stepscope.ranks.comparison import RankComparison
+
+_MOST = 64
+_COLUMNS = ("rank", "last step", "strategy", "elements", "step without waiting")
+
+
+@click.command("ranks", epilog="\b\nExample:\n  stepscope ranks runs/ddp")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--scope", default="", help="The session's scope, such as D after run.scoped('D').")
+@one_line_errors
+def command(runs: tuple[str, ...], *, scope: str) -> None:
+    """List the ranks of each RUN: last step, strategy, elements of parameters, time of a step and without waiting.
+
+    Below the table comes what only the ranks together show: ranks out of step, with NaN, with the same batches, with
+    other settings, slow, hung, or missing. Of more than 64 ranks, the first 64 are listed, and all are compared.
+    """
+    from stepscope.ranks.comparison import compare_ranks
+    from stepscope.ranks.placements import rank_facts
+    from stepscope.ranks.speed import own_times
+    from stepscope.runs.opening import read_run
+
+    folders = find_runs(runs)
+    for folder in folders:
+        with read_run(folder) as record:
+            compared = compare_ranks(record, scope)
+            known = {rank: facts for rank, facts in rank_facts(record, scope) if facts is not None}
+            _, times = own_times(record, f"{scope}/" if scope else "", known)
+        if len(folders) > 1:
+            echo(short_path(folder))
+        if compared.world_size < 2:
+            echo("One rank.")
+            continue
+        rows = []
+        for rank, step in list(compared.reached.items())[:_MOST]:
+            facts = known.get(rank)
+            own = f"{np.median(times[rank]):.3g} ms" if rank in times else ""
+            elements = "" if facts is None else f"{sum(facts.parameters.values()):,}"
+            strategy = (facts.strategy if facts is not None else "") or "-"
+            rows.append([str(rank), str(step) if step >= 0 else "-", strategy, elements, own])
+        print_table(console(), _COLUMNS, rows, numbers=frozenset([0, 1, 3, 4]))
+        echo("\n".join(_told(compared)))
+
+
+def _told(compared: RankComparison) -> Iterator[str]:
+    if compared.invariant.checked:
+        yield f"Compared {compared.invariant.checked:,} pairs of checksums; {compared.invariant.broken:,} differ."
+    for finding in compared.findings:
+        yield f"{finding.level}: {finding.kind}: {finding.name}: {finding.evidence} (from step {finding.step})"
+    for note in compared.not_compared:
+        yield f"Not compared: {note}"
+    if not compared.findings:
+        yield "The ranks agree in all that was compared."

@@ -1,0 +1,225 @@
+"""Statistics of all ranks together, exact and without communication in the training: each store is read once, in turn.
+
+A norm is the root of the sum of squares over all shards, in float64; of copies, as under DistributedDataParallel, the
+first rank's counts, once. Histograms of shards merge by their bins, counts, extremes, and Chan's formula for mean and
+variance. What is a rank's own, such as its loss, is not averaged away: minimum, maximum and mean over ranks are given,
+with the ranks where the extremes are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from tracker_adapters.artifacts import Histogram
+from tracker_adapters.errors import ArtifactError
+from tracker_adapters.store.reading.rank_values import RankValues, read_histogram
+from tracker_adapters.store.reading.record import RunRecord
+
+from stepscope.ranks.placements import Counted, rank_facts
+from stepscope.ranks.sums import StepColumns, Steps, Values, unique_steps
+
+_TOTAL = "total_norm/"
+_NORM = "_norm/"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergedSeries:
+    """One scalar of all ranks, arrays of one length by step.
+
+    Attributes:
+        rule: ``norm`` for the norm of a whole tensor or of all together, else ``spread``.
+        steps: int64 (n,); of a norm those at which every part was measured.
+        values: float64 (n,): the norm, NaN where a part's is; else the mean over the ranks that are finite there, NaN
+            where none is.
+        ranks: How many ranks contribute to each.
+        lowest, highest: float64 (n,): the finite extremes over ranks; of a norm equal to ``values``.
+        lowest_rank, highest_rank: int64 (n,): where they are; -1 for a norm, and where no rank is finite.
+        non_finite: int64 (n,): how many ranks are NaN or infinite there.
+    """
+
+    rule: str
+    steps: Steps
+    values: Values
+    ranks: Steps
+    lowest: Values
+    highest: Values
+    lowest_rank: Steps
+    highest_rank: Steps
+    non_finite: Steps
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+class MergedRanks:
+    """Reads a run's ranks as one; memory is bounded by a few series, however many ranks there are."""
+
+    def __init__(self, record: RunRecord, scope: str = "") -> None:
+        """Takes the run, and the scope of the session whose tensors are meant."""
+        self._record, self._prefix, self._scope = record, f"{scope}/" if scope else "", scope
+
+    def scalars(self, name: str) -> MergedSeries:
+        """Returns a scalar of all ranks.
+
+        ``gradient_norm/<tensor>`` and the other norms of parameters, and ``total_norm/<group>``, become norms of what
+        all ranks hold; everything else is spread.
+
+        Raises:
+            ArtifactError: When no rank has it, or a total is of sharded and replicated tensors together and its tensors
+                have no norms of their own.
+        """
+        tensor = self._tensor(name)
+        if name.startswith(self._prefix + _TOTAL):
+            return self._total(name)
+        return self._spread(name) if tensor is None else _as_norm(self._squares(name, tensor), name, self._record)
+
+    def histogram(self, name: str, step: int) -> Histogram:
+        """Returns the histogram of a whole tensor, such as ``gradients/0.weight``, at a step that all its parts have.
+
+        What is no parameter's, such as a layer's outputs, is of all ranks' batches together.
+
+        Raises:
+            ArtifactError: When no rank has it there, or not every part.
+        """
+        tensor = name.removeprefix(self._prefix).rpartition("/")[2]
+        counted, merged, has_placement = Counted(tensor), None, self._is_parameter(tensor)
+        for rank, facts in rank_facts(self._record, self._scope):
+            if has_placement and not counted.takes(facts):
+                continue
+            found = read_histogram(self._record.path, rank, name, step)
+            if found is None and has_placement:
+                raise ArtifactError(f"{self._record.path}: rank {rank} has no histogram {name!r} at step {step}")
+            if found is not None:
+                merged = found if merged is None else merged.merge(found)
+        if merged is None:
+            raise ArtifactError(f"{self._record.path}: no rank has a histogram {name!r} at step {step}")
+        if has_placement and not counted.is_complete:
+            raise ArtifactError(f"{self._record.path}: not every part of {name!r} has a store")
+        return merged
+
+    def _tensor(self, name: str) -> str | None:
+        """The parameter of which a scalar is the norm; None for others."""
+        bare = name.removeprefix(self._prefix)
+        kind, found, tensor = bare.partition(_NORM)
+        is_norm = bool(found) and "/" not in kind and name.startswith(self._prefix)
+        return tensor if is_norm and self._is_parameter(tensor) else None
+
+    def _is_parameter(self, tensor: str) -> bool:
+        return any(
+            facts is not None and facts.of(tensor) is not None for _, facts in rank_facts(self._record, self._scope)
+        )
+
+    def _squares(self, name: str, tensor: str) -> tuple[StepColumns, int]:
+        """Sums of squares and numbers of parts by step, and how many parts that hold something there are."""
+        sums, counted, values, parts = StepColumns(0.0, 0.0), Counted(tensor), RankValues(self._record.path), 0
+        for rank, facts in rank_facts(self._record, self._scope):
+            if counted.takes(facts):
+                parts += 1
+                _add_squares(sums, *unique_steps(*values.read(rank, name)))
+        if not counted.is_complete:
+            raise ArtifactError(
+                f"{self._record.path}: {tensor!r} lies in {counted.parts} parts, and not all of them have a store"
+            )
+        return sums, parts
+
+    def _total(self, name: str) -> MergedSeries:
+        """The norm of a group: from the ranks' totals where each counts as a whole, else from its tensors' norms."""
+        group = name.removeprefix(self._prefix + _TOTAL)
+        sums, values, parts, mixed = StepColumns(0.0, 0.0), RankValues(self._record.path), 0, False
+        seen: set[str] = set()
+        for rank, facts in rank_facts(self._record, self._scope):
+            if facts is None:
+                continue
+            new = [f"{one.part} {next(iter(one.elements), '')}" not in seen for one in facts.placed]
+            mixed |= any(new) and not all(new)
+            if new and all(new):
+                parts += 1
+                _add_squares(sums, *unique_steps(*values.read(rank, name)))
+            seen.update(f"{one.part} {next(iter(one.elements), '')}" for one in facts.placed)
+        if group.startswith(("activations", "activation_gradients")) or not parts:
+            return self._spread(name)
+        if not mixed:
+            return _as_norm((sums, parts), name, self._record)
+        return self._from_tensors(name, group)
+
+    def _from_tensors(self, name: str, group: str) -> MergedSeries:
+        kind = group.replace("/", "_") if "/" in group else group.removesuffix("s")
+        tensors = dict.fromkeys(
+            tensor
+            for _, facts in rank_facts(self._record, self._scope)
+            for tensor in ({} if facts is None else facts.parameters)
+        )
+        sums, parts = StepColumns(0.0, 0.0), 0
+        for tensor in tensors:
+            squares, of_tensor = self._squares(f"{self._prefix}{kind}{_NORM}{tensor}", tensor)
+            if len(squares.steps):
+                parts += of_tensor
+                rows = sums.rows(squares.steps)
+                for column, more in zip(sums.columns, squares.columns, strict=True):
+                    column[rows] += more
+        return _as_norm((sums, parts), name, self._record)
+
+    def _spread(self, name: str) -> MergedSeries:
+        found = StepColumns(0.0, 0.0, np.inf, -np.inf, -1.0, -1.0, 0.0)
+        values = RankValues(self._record.path)
+        for rank in self._record.ranks:
+            steps, column = unique_steps(*values.read(rank, name))
+            if not len(steps):
+                continue
+            rows = found.rows(steps)
+            count, total, low, high, low_rank, high_rank, broken = found.columns
+            finite = np.isfinite(column)
+            safe = np.where(finite, column, 0.0)
+            count[rows] += finite
+            total[rows] += safe
+            broken[rows] += ~finite
+            for best, holder, is_better in (
+                (low, low_rank, finite & (column < low[rows])),
+                (high, high_rank, finite & (column > high[rows])),
+            ):
+                best[rows] = np.where(is_better, column, best[rows])
+                holder[rows] = np.where(is_better, rank, holder[rows])
+        if not len(found.steps):
+            raise ArtifactError(f"{self._record.path}: no rank has a scalar {name!r}")
+        count, total, low, high, low_rank, high_rank, broken = found.columns
+        with np.errstate(invalid="ignore"):
+            means = np.where(count > 0, total / count, np.nan)
+        return MergedSeries(
+            rule="spread",
+            steps=found.steps,
+            values=means,
+            ranks=(count + broken).astype(np.int64),
+            lowest=np.where(count > 0, low, np.nan),
+            highest=np.where(count > 0, high, np.nan),
+            lowest_rank=low_rank.astype(np.int64),
+            highest_rank=high_rank.astype(np.int64),
+            non_finite=broken.astype(np.int64),
+        )
+
+
+def _add_squares(sums: StepColumns, steps: Steps, values: Values) -> None:
+    if len(steps):
+        rows = sums.rows(steps)
+        sums.columns[0][rows] += np.square(values)
+        sums.columns[1][rows] += 1
+
+
+def _as_norm(found: tuple[StepColumns, int], name: str, record: RunRecord) -> MergedSeries:
+    sums, parts = found
+    squares, counts = sums.columns
+    whole = counts == parts
+    if not whole.any():
+        raise ArtifactError(f"{record.path}: no step has {name!r} of every part, of which there are {parts}")
+    values = np.sqrt(squares[whole])
+    nowhere: npt.NDArray[np.int64] = np.full(len(values), -1, np.int64)
+    return MergedSeries(
+        rule="norm",
+        steps=sums.steps[whole],
+        values=values,
+        ranks=counts[whole].astype(np.int64),
+        lowest=values,
+        highest=values,
+        lowest_rank=nowhere,
+        highest_rank=nowhere,
+        non_finite=(~np.isfinite(values)).astype(np.int64),
+    )

@@ -1,0 +1,71 @@
+"""What is a rank's own: a loss that is not finite on some ranks alone, batches that several ranks share."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from tracker_adapters.store.reading.rank_values import RankValues
+from tracker_adapters.store.reading.record import RunRecord
+
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.rank_facts import RankFacts
+from debuggers.diagnosis.signals import PREFIX
+from stepscope.ranks.findings import names_of, rank_finding
+from stepscope.ranks.sums import unique_steps
+
+_LEAST_BATCHES, _COMPARED = 3, 10
+_SHARED = 0.9
+"""Share of the checks at which two ranks have the same batch, from which they do so by mistake (stepscope's choice)."""
+
+
+def non_finite_ranks(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+    """Yields a finding for the ranks whose loss is NaN or infinite first, while that of others is finite.
+
+    A step later averaged gradients have made all of them so.
+    """
+    values, firsts, lasts = RankValues(record.path), {}, {}
+    for rank in ranks:
+        steps, losses = unique_steps(*values.read(rank, f"{prefix}loss"))
+        broken = np.flatnonzero(~np.isfinite(losses))
+        if len(steps):
+            firsts[rank] = int(steps[broken[0]]) if len(broken) else math.inf
+            lasts[rank] = int(steps[-1])
+    first = min(firsts.values(), default=math.inf)
+    guilty = [rank for rank, step in firsts.items() if step == first]
+    others = [rank for rank in firsts if rank not in guilty and lasts[rank] >= first]
+    if first < math.inf and others:
+        evidence = f"the loss of {names_of(guilty)} is not finite at step {int(first)}; that of {names_of(others)} is"
+        rule = "NaN or infinity in the loss of some ranks at the first step that has any"
+        last = max(lasts[rank] for rank in guilty)
+        yield rank_finding("non_finite_rank", names_of(guilty), int(first), last, evidence=evidence, rule=rule)
+
+
+def shared_batches(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+    """Yields a finding for ranks that are given the same batches, where each should have its own.
+
+    That is so where data parallelism is all there is: ranks of a tensor-parallel group share their batches rightly.
+    Batches that never change tell nothing.
+    """
+    values, known = RankValues(record.path), {}
+    sharing: dict[int, list[int]] = {}
+    since = last = 0
+    for rank, facts in ranks.items():
+        if facts.strategy not in ("ddp", "fsdp") or any(len(one.mesh_shape) > 1 for one in facts.placed):
+            continue
+        steps, numbers = unique_steps(*values.read(rank, f"{prefix}{PREFIX}batch_checksum"))
+        start = tuple(steps[:_LEAST_BATCHES].tolist()), tuple(numbers[:_LEAST_BATCHES].tolist())
+        if len(steps) < _LEAST_BATCHES or len(np.unique(numbers)) < 2:
+            continue
+        if start not in known:
+            known[start] = rank, steps[:1000], numbers[:1000]
+            continue
+        other, their_steps, theirs = known[start]
+        common, here, there = np.intersect1d(steps, their_steps, assume_unique=True, return_indices=True)
+        if np.mean(numbers[here] == theirs[there]) >= _SHARED:
+            sharing.setdefault(other, []).append(rank)
+            since, last = int(common[0]), int(common[-1])
+    if sharing:
+        groups = [names_of([rank, *others]) for rank, others in sharing.items()]
+        evidence = f"{'; '.join(groups[:_COMPARED])} are given the same batches at all checked steps"
+        rule = "the first input of the model is equal to the bit on two ranks, at nine in ten checks or more"
+        yield rank_finding("same_batch_on_ranks", groups[0], since, last, evidence=evidence, rule=rule)
