@@ -45,7 +45,7 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
     Nothing is compared by the ranks' clocks, which may differ by minutes.
     """
     prefix = f"{scope}/" if scope else ""
-    announced = record.manifest.environment.get(WORLD_SIZE, "")
+    announced = record.info.environment.get(WORLD_SIZE, "")
     known = {
         rank: RankFacts(rank=rank) if facts is None else facts  # a run of an older version
         for rank, facts in rank_facts(record, scope)
