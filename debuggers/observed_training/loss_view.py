@@ -10,6 +10,7 @@ from debuggers.observed_training.cosines import bound_of_cosines
 from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator, shape_of, unexpanded_shape
 from debuggers.observed_training.loss_term import Term
 from debuggers.observed_training.loss_terms import MAX_NODES, LossTerms
+from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 
@@ -141,6 +142,7 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         targets_shape=targets_shape,
         broadcast=broadcast,
         weighted=term.weighted or _has_weights(term),
+        ignored=_ignored(term),
     )
     sign = term.difference_sign if difference is not None else 0
     if targets is not None and broadcast:
@@ -234,6 +236,15 @@ def _has_weights(term: Term) -> bool:
     """Whether one of torch's own losses has got weights of classes or elements."""
     node = term.comparison
     return node is not None and any(saved_value(node, name) is not None for name in ("weight", "pos_weight"))
+
+
+def _ignored(term: Term) -> int | None:
+    """The class index that one of torch's own losses leaves out, where it is not the usual one."""
+    value = None if term.comparison is None else saved_value(term.comparison, "ignore_index")
+    if not isinstance(value, int):
+        return None
+    index = value - (1 << 64) if value >= 1 << 63 else value  # torch shows it as an unsigned number
+    return None if index == IGNORED else index
 
 
 def _targets(term: Term) -> torch.Tensor | None:

@@ -53,6 +53,7 @@ class BatchSignals:
         self._batch_size: int | None = None
         self._held: tuple[torch.Tensor, int] | None = None
         self._goals: torch.Tensor | None = None
+        self._compared: torch.Tensor | None = None
 
     def see(
         self,
@@ -91,6 +92,8 @@ class BatchSignals:
         if targets is not None and (told or self._columns is None):
             values = [value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None]
             if values:
+                if not told:
+                    self._compared = values[0]
                 self._see_targets(values[0])
 
     def drop(self, *, inputs: bool = False, outputs: bool = False) -> None:
@@ -155,6 +158,22 @@ class BatchSignals:
             aligned = align(outputs, goals, soft=self._loss_kind == "cross_entropy")
             if aligned is not None and self._has_classes(aligned):
                 self._agreement = agreement(aligned, self._loss_kind)
+                if (others := self._differ()) is not None:
+                    self._agreement = {
+                        name: torch.where(others, torch.nan, value) for name, value in self._agreement.items()
+                    }
+
+    def _differ(self) -> torch.Tensor | None:
+        """Whether the classes that a loop tells are others than those that its loss compares, as before a shift.
+
+        None where that is not known.
+        """
+        told, compared = self._goals, self._compared
+        if told is None or compared is None or told is compared or told.device != compared.device:
+            return None
+        if told.is_floating_point() or compared.is_floating_point() or told.numel() != compared.numel():
+            return None
+        return (told.reshape(-1) != compared.reshape(-1)).any()
 
     def _has_classes(self, aligned: Aligned) -> bool:
         """Whether outputs are what the loss chooses from: a contrastive loss has made similarities of embeddings."""

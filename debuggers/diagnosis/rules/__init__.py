@@ -18,7 +18,6 @@ from debuggers.diagnosis.rules.learning_rate import learning_rate_too_high, lear
 from debuggers.diagnosis.rules.loss_function import (
     loss_sum_not_mean,
     shape_broadcast,
-    target_out_of_range,
     wrong_output_or_loss,
 )
 from debuggers.diagnosis.rules.loss_sign import flipped_loss_sign
@@ -45,6 +44,7 @@ from debuggers.diagnosis.rules.signal_flow import (
     saturated_units,
     vanishing_gradients,
 )
+from debuggers.diagnosis.rules.target_range import target_out_of_range
 from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (

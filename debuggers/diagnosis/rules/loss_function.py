@@ -1,5 +1,6 @@
 """Causes in the loss: what the graph of the loss and the range of its values show."""
 
+import math
 import re
 
 import numpy as np
@@ -8,18 +9,14 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.relation import reaches, settled_reach
-from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
+from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.relation import CHANCE
 
-_POSITIVE = ("relu", "softplus", "exp", "square", "abs")
-RANGES = dict.fromkeys(_POSITIVE, (0.0, np.inf)) | {
-    "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
-    "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf), "silu": (-0.279, np.inf),
-    "gelu": (-0.17, np.inf), "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
-}  # fmt: skip
-"""What activations can put out: bounds that they reach, or only approach."""
+POSITIVE = ("relu", "softplus", "exp", "square", "abs")
 REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 FEWEST_BATCHES = 5
+FAR = 2.0
+"""Times the most frequent class's share from which an accuracy is far above it."""
 MORE_THAN_ONE = 1.02
 """Labels of a row on average that are more than one each: float32 means of large batches are off by far less."""
 
@@ -31,6 +28,7 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
     for part in (loss, *loss.parts):
         _add_activation(argument, evidence, part)
     _add_range_signs(argument, evidence, loss)
+    _add_contradiction(argument, evidence, loss)
     _add_error(argument, evidence.facts.error)
     return argument
 
@@ -40,20 +38,14 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     whole = evidence.facts.outputs  # the loop may squeeze what the loss compares
     shape = loss.outputs_shape if len(loss.outputs_shape) > 1 or whole is None else whole.shape
     width = shape[1] if len(shape) > 1 else 0
-    if loss.kind == "cross_entropy" and loss.before in ("softmax", "sigmoid", "hardsigmoid"):
+    if loss.kind == "cross_entropy" and loss.before in ("softmax", "sigmoid", "hardsigmoid", "tanh", "hardtanh"):
+        range_of_logits = 2 if "tanh" in loss.before else 1
         argument.add(
             CERTAIN,
             f"cross_entropy gets the output of {loss.before}, it expects logits: its floor is "
-            f"{np.log1p((max(width, 2) - 1) / np.e):.2f}, not 0",
+            f"{np.log1p((max(width, 2) - 1) / np.e**range_of_logits):.2f}, not 0",
         )
         argument.advice = f"Remove {loss.before} from the model's end; apply it where probabilities are read."
-    elif loss.kind == "cross_entropy" and loss.before in ("tanh", "hardtanh"):
-        argument.add(
-            CERTAIN,
-            f"cross_entropy gets the output of {loss.before}, it expects logits: its floor is "
-            f"{np.log1p((max(width, 2) - 1) / np.e**2):.2f}, not 0",
-        )
-        argument.advice = f"Remove {loss.before} from the model's end."
     elif loss.kind in ("cross_entropy", "bce_with_logits") and loss.before in ("relu", "relu6", "softplus", "exp"):
         what = "a class has no gradient where its logit would be below 0"
         if loss.kind == "bce_with_logits":
@@ -92,9 +84,23 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
             f"{count:.2f} on average",
         )
         argument.advice = "Use sigmoid for labels that do not exclude one another, or BCEWithLogitsLoss without it."
+    elif loss.before in POSITIVE and _takes_exponential(loss):
+        argument.add(
+            0.7,
+            f"the loss takes the exponential of the output of {loss.before}, which is never negative: what it compares "
+            "with the targets is never below 1",
+        )
+        argument.advice = f"Remove {loss.before} from the model's end, or tell the loss that it gets no logarithms."
     elif loss.before == "softmax" and width == 1:
         argument.add(CERTAIN, "softmax over one output is always 1")
         argument.advice = "Use sigmoid, or no activation, for one output."
+
+
+def _takes_exponential(loss: LossFacts) -> bool:
+    """Whether the last operator between the loss and the activation at the model's end is an exponential."""
+    operators = [node for node in loss.nodes if not node.startswith(("View", "Squeeze", "Reshape", "Select", "ToCopy"))]
+    place = next((at for at, node in enumerate(operators) if node.lower().startswith(loss.before)), 0)
+    return place > 0 and operators[place - 1] == "ExpBackward0"
 
 
 def _labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
@@ -135,6 +141,34 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         argument.advice = f"Use {count} outputs and cross_entropy, unless the order of the classes means something."
 
 
+def _add_contradiction(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """Outputs that are right no more often than chance, although their loss is far below it: it has them otherwise.
+
+    Of probabilities p that are as sure as they are right, the largest is right with the mean of max p, which by
+    Jensen's inequality is at least exp(-L) for a mean cross entropy of L; of others L is only larger.
+    """
+    accuracy, losses, outputs = evidence["accuracy"].finite, evidence["loss"].finite, evidence.facts.outputs
+    is_plain = loss.kind == "cross_entropy" and loss.terms == 1 and not loss.parts and not loss.penalized
+    is_mean = loss.reduction == "mean" and loss.factor == 1 and not loss.weighted and loss.ignored is None
+    if not (is_plain and is_mean) or outputs is None or np.prod(outputs.shape) != np.prod(loss.outputs_shape):
+        return
+    steps, ours, theirs = np.intersect1d(accuracy.steps, losses.steps, return_indices=True)
+    late = slice(-max(FEWEST_BATCHES, len(steps) // 3), None)
+    if len(steps) < FEWEST_BATCHES:
+        return
+    level, found = float(np.mean(losses.values[theirs][late])), float(np.mean(accuracy.values[ours][late]))
+    expected, chance = math.exp(-level), evidence["targets/top_share_so_far"].values[-1:]
+    if not len(chance) or expected < FAR * chance[0]:
+        return
+    if found < chance[0] + CHANCE * binomial_deviation(evidence, float(chance[0]), len(steps[late])):
+        argument.add(
+            0.85,
+            f"a loss of {level:.3g} goes with an accuracy of about {expected:.0%}, and that of the outputs is "
+            f"{found:.0%}, no more than chance: the loss compares them in another order",
+        )
+        argument.advice = "Move dimensions with transpose or permute, not with view or reshape, before cross_entropy."
+
+
 def _index_classes(evidence: Evidence) -> int:
     """How many classes there are, if all targets seem to be the whole numbers from 0 on; 0 if not."""
     low, high, mean, size = (
@@ -162,68 +196,6 @@ def _add_error(argument: Argument, error: str) -> None:
         argument.add(0.85, f"the training ended with: {error}")
         argument.advice = (
             argument.advice or "Compare the loss's documentation with shape and dtype of outputs and targets."
-        )
-
-
-def target_out_of_range(evidence: Evidence) -> Argument:
-    """Targets lie outside of what the activation at the model's end can reach, or are no index of a class."""
-    argument = Argument("target_out_of_range")
-    loss = evidence.facts.loss or LossFacts()
-    low, high = evidence["targets/min"].finite, evidence["targets/max"].finite
-    if len(low) and len(high) and not _stand_for_rows(evidence, loss):
-        smallest, largest = float(low.values.min()), float(high.values.max())
-        bounds = RANGES.get(loss.before)
-        if loss.kind in REGRESSIONS and bounds is not None:
-            width = max(largest - smallest, 1e-12)
-            beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
-            if beyond > 0.05 * width:
-                argument.add(
-                    CERTAIN,
-                    f"targets reach from {smallest:.3g} to {largest:.3g}, {loss.before} "
-                    f"only from {bounds[0]:g} to {bounds[1]:g}",
-                    since=int(low.steps[0]),
-                )
-                argument.advice = f"Remove {loss.before} from the model's end, or scale the targets into its range."
-        if loss.kind in ("bce", "bce_with_logits") and (smallest < 0 or largest > 1):
-            argument.add(CERTAIN, f"targets reach from {smallest:.3g} to {largest:.3g}; {loss.kind} expects 0 to 1")
-            argument.advice = "Bring targets to 0 and 1, such as (targets + 1) / 2 for -1 and 1."
-        _add_scale(argument, evidence, loss, smallest, largest)
-    if re.search(r"[Tt]arget -?\d+ is out of bounds|index out of range|Assertion `t >= 0", evidence.facts.error):
-        argument.add(CERTAIN, f"the training ended with: {evidence.facts.error}")
-        argument.advice = (
-            "Class indices go from 0 to the number of outputs minus 1; unknown words need an index of their own."
-        )
-    return argument
-
-
-def _stand_for_rows(evidence: Evidence, loss: LossFacts) -> bool:
-    """Whether the targets that were told are indices of which the loop makes rows, such as one-hot ones."""
-    return len(evidence["targets/classes"]) > 0 and float(np.prod(loss.outputs_shape[1:])) > 1
-
-
-def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest: float, largest: float) -> None:
-    """Targets far larger than what the outputs reach."""
-    reached, lowest = evidence["outputs/max"].finite, evidence["outputs/min"].finite
-    progress = progress_of(evidence)
-    if loss.kind not in REGRESSIONS or not len(reached) or progress is None:
-        return
-    size = max(abs(smallest), abs(largest))
-    got = max(abs(float(lowest.values[-1])), abs(float(reached.values[-1]))) if len(lowest) else 0.0
-    if size > 50 and got < 0.3 * size and progress.last > 0.3 * progress.first and not reaches(evidence):
-        argument.add(
-            0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"
-        )
-        argument.advice = "Standardise the targets and scale the predictions back."
-    bound = settled_reach(evidence)
-    if argument.cause is None and bound is not None and progress.points >= TRIAL and travelled(evidence) > UNDER_WAY:
-        argument.add(
-            0.6,
-            f"outputs go with the targets and stay below {bound:.3g} in magnitude, as if they were bounded, while "
-            f"targets reach from {smallest:.3g} to {largest:.3g}: scaled alone, they would explain far more",
-        )
-        argument.advice = (
-            "Put a linear layer behind what is bounded, such as the state of a recurrent layer, or scale the targets "
-            "into its range."
         )
 
 

@@ -62,6 +62,7 @@ def test_a_mean_cross_entropy_is_one_however_it_is_written(name):
     assert facts.outputs_shape[:2] == (ROWS, CLASSES)
     assert facts.penalized == (name == "with a penalty")
     assert facts.weighted == (name == "class weights")
+    assert facts.ignored == (1 if name == "ignored index" else None)
     assert facts.nodes[-1] == "AddmmBackward0"
 
 

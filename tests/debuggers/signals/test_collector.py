@@ -270,3 +270,21 @@ def test_a_training_on_the_meta_device_fails_nowhere_and_is_not_called_healthy(c
     assert caplog.text.count("meta device") == 1
     assert not report.causes
     assert report.summary().startswith("Verdict: unknown")
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_classes_that_are_not_those_that_the_loss_compares_have_no_accuracy(digits, shift):
+    """A language model is often told its inputs as labels, and shifts them by itself."""
+    model, (inputs, labels) = network(), digits
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer) as session:
+        for rows in torch.arange(96).split(32):
+            optimizer.zero_grad()
+            outputs = model(inputs[rows])
+            loss = nn.functional.cross_entropy(outputs, labels[rows])
+            loss.backward()
+            session.step(loss, outputs=outputs, targets=labels[rows].roll(shift))
+            optimizer.step()
+        evidence = session.evidence()
+    assert len(evidence["targets/mean"].finite) == 3
+    assert len(evidence["accuracy"].finite) == (0 if shift else 3)

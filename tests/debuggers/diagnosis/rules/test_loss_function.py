@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LossFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -63,3 +63,28 @@ def test_labels_of_which_a_softmax_can_reach_only_one_need_a_sigmoid(share, befo
     causes = diagnose(evidence(facts=facts, **{"targets/mean": means, "targets/classes": np.full(STEPS, 2)}))
 
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
+
+
+def _ordered(level, right, **fields):
+    """Five classes at four places: a loss at a level, and how often outputs are right."""
+    loss = LossFacts(**{"kind": "cross_entropy", "reduction": "mean", "outputs_shape": (48, 5, 4)} | fields)
+    facts = Facts(steps=STEPS, loss=loss, outputs=BatchFacts(shape=(48, 4, 5)))
+    signals = {"accuracy": np.full(STEPS, right), "inputs/batch_size": np.full(STEPS, 48.0)}
+    signals["targets/top_share_so_far"] = np.full(STEPS, 0.22)
+    return [cause.code for cause in diagnose(evidence(facts=facts, loss=np.geomspace(1.6, level, STEPS), **signals))]
+
+
+def test_outputs_that_are_right_by_chance_alone_belie_a_low_loss():
+    assert _ordered(0.4, 0.2) == ["wrong_output_or_loss"]
+    assert _ordered(0.4, 0.5) == []
+    assert _ordered(1.2, 0.2) == []
+    assert _ordered(0.4, 0.2, ignored=0) == []  # places that count for nothing may be told, too
+    assert _ordered(0.4, 0.2, weighted=True) == []
+    assert _ordered(0.4, 0.2, outputs_shape=(12, 5)) == []  # of some places only
+
+
+@pytest.mark.parametrize(("between", "is_one"), [("ExpBackward0", True), ("NegBackward0", False)])
+def test_an_exponential_of_what_is_never_negative_is_never_below_one(between, is_one):
+    nodes = ("MeanBackward0", "SubBackward0", "ExpBackward0", between, "SoftplusBackward0")
+    causes = diagnose(evidence(facts=of_loss(kind="", before="softplus", nodes=nodes)))
+    assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one

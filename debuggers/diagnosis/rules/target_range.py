@@ -1,0 +1,82 @@
+"""Targets that outputs cannot reach."""
+
+import re
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.loss_function import POSITIVE, REGRESSIONS
+from debuggers.diagnosis.rules.relation import reaches, settled_reach
+from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
+
+RANGES = dict.fromkeys(POSITIVE, (0.0, np.inf)) | {
+    "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
+    "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf), "silu": (-0.279, np.inf),
+    "gelu": (-0.17, np.inf), "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
+}  # fmt: skip
+"""What activations can put out: bounds that they reach, or only approach."""
+
+
+def target_out_of_range(evidence: Evidence) -> Argument:
+    """Targets lie outside of what the activation at the model's end can reach, or are no index of a class."""
+    argument = Argument("target_out_of_range")
+    loss = evidence.facts.loss or LossFacts()
+    low, high = evidence["targets/min"].finite, evidence["targets/max"].finite
+    if len(low) and len(high) and not _stand_for_rows(evidence, loss):
+        smallest, largest = float(low.values.min()), float(high.values.max())
+        bounds = RANGES.get(loss.before)
+        if loss.kind in REGRESSIONS and bounds is not None:
+            width = max(largest - smallest, 1e-12)
+            beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
+            if beyond > 0.05 * width:
+                argument.add(
+                    CERTAIN,
+                    f"targets reach from {smallest:.3g} to {largest:.3g}, {loss.before} "
+                    f"only from {bounds[0]:g} to {bounds[1]:g}",
+                    since=int(low.steps[0]),
+                )
+                argument.advice = f"Remove {loss.before} from the model's end, or scale the targets into its range."
+        if loss.kind in ("bce", "bce_with_logits") and (smallest < 0 or largest > 1):
+            argument.add(CERTAIN, f"targets reach from {smallest:.3g} to {largest:.3g}; {loss.kind} expects 0 to 1")
+            argument.advice = "Bring targets to 0 and 1, such as (targets + 1) / 2 for -1 and 1."
+        _add_scale(argument, evidence, loss, smallest, largest)
+    if re.search(r"[Tt]arget -?\d+ is out of bounds|index out of range|Assertion `t >= 0", evidence.facts.error):
+        argument.add(CERTAIN, f"the training ended with: {evidence.facts.error}")
+        argument.advice = (
+            "Class indices go from 0 to the number of outputs minus 1; unknown words need an index of their own."
+        )
+    return argument
+
+
+def _stand_for_rows(evidence: Evidence, loss: LossFacts) -> bool:
+    """Whether the targets that were told are indices of which the loop makes rows, such as one-hot ones."""
+    return len(evidence["targets/classes"]) > 0 and float(np.prod(loss.outputs_shape[1:])) > 1
+
+
+def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest: float, largest: float) -> None:
+    """Targets far larger than what the outputs reach."""
+    reached, lowest = evidence["outputs/max"].finite, evidence["outputs/min"].finite
+    progress = progress_of(evidence)
+    if loss.kind not in REGRESSIONS or not len(reached) or progress is None:
+        return
+    size = max(abs(smallest), abs(largest))
+    got = max(abs(float(lowest.values[-1])), abs(float(reached.values[-1]))) if len(lowest) else 0.0
+    if size > 50 and got < 0.3 * size and progress.last > 0.3 * progress.first and not reaches(evidence):
+        argument.add(
+            0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"
+        )
+        argument.advice = "Standardise the targets and scale the predictions back."
+    bound = settled_reach(evidence)
+    if argument.cause is None and bound is not None and progress.points >= TRIAL and travelled(evidence) > UNDER_WAY:
+        argument.add(
+            0.6,
+            f"outputs go with the targets and stay below {bound:.3g} in magnitude, as if they were bounded, while "
+            f"targets reach from {smallest:.3g} to {largest:.3g}: scaled alone, they would explain far more",
+        )
+        argument.advice = (
+            "Put a linear layer behind what is bounded, such as the state of a recurrent layer, or scale the targets "
+            "into its range."
+        )
