@@ -127,8 +127,6 @@ class StepPasses:
         None where that cannot be told: before the second step, and where no pass was seen.
         """
         known = self._had_step and self._passes > 0
-        if self._passes:
-            self._counts[self._passes] += 1
         return self._zeroed if known else None
 
     def step_ends(self) -> int:
@@ -136,6 +134,8 @@ class StepPasses:
 
         Returns how often gradients were changed since the last pass ended, as by unscaling and clipping.
         """
+        if self._passes:  # a loop may tell of a step for each pass
+            self._counts[self._passes] += 1
         changed = self._marks.note()
         changes = self._changes + changed if self._passes else 0
         self._dropped_passes = self._drops = 0

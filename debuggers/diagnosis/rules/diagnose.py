@@ -73,6 +73,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "labels_unrelated",
         "no_update",
         "stopped_too_early",
+        "dead_units",  # the last layers are all that moves
     ),
     "exploding_gradients": (
         "non_finite_forward",
@@ -127,7 +128,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "clipping_ineffective",
     ),
     "batch_mixing": ("labels_unrelated", "learning_rate_too_low"),
-    "labels_unrelated": ("overfitting", "stopped_too_early", "learning_rate_too_low"),
+    "labels_unrelated": ("overfitting", "stopped_too_early", "learning_rate_too_low", "dead_units"),
 }
 """What a cause leads to; a consequence that is older than its cause is none."""
 

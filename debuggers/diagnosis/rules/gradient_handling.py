@@ -9,6 +9,8 @@ from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.updates import HEALTHY_RATIO
 
 ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
+NEARLY_ALL = 0.9
+"""Share of the steps from which gradients are never zeroed but by exception."""
 JUMP = 20.0
 """Times its median and its first values from which the norm of the gradients explodes at single steps."""
 
@@ -24,7 +26,7 @@ def gradients_not_zeroed(evidence: Evidence) -> Argument:
                     CERTAIN,
                     f"at {invariant.broken} of {invariant.checked} steps the gradients "
                     "of the step before were still there",
-                    since=invariant.first_step,
+                    since=invariant.first_step if share < NEARLY_ALL else 0,  # whatever follows began with it
                     where=[invariant.where] if invariant.where else [],
                 )
     argument.advice = "Call optimizer.zero_grad() once a step, before backward (after it, if micro-batches accumulate)."
@@ -115,6 +117,8 @@ def accumulation_not_averaged(evidence: Evidence) -> Argument:
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     elif len(ratio) and float(ratio.values[:10].max()) > 0.05:
         argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
+    elif progress is not None and progress.learnt < 0.1:
+        argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, where it was {progress.first:.3g}")
     elif progress is not None and progress.learnt > 0.5:
         argument.against(MODERATE, f"the loss fell by {progress.fell:.0%}")
     if facts.optimizer.startswith(ADAPTIVE):

@@ -11,6 +11,8 @@ from debuggers.diagnosis.rules.loss_function import FEWEST_BATCHES, REGRESSIONS
 
 BELOW_CHANCE = 3.0
 """Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
+DIVE = 100.0
+"""Times its first magnitude below zero from which a loss has no bound."""
 NEVER_NEGATIVE = REGRESSIONS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
@@ -40,7 +42,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     ):
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
-    if len(accuracy) >= 5 and len(top):
+    if len(accuracy) >= 5 and len(top) and top.values[-1] > 1:  # of one class, accuracy is no matter of chance
         late = float(np.median(accuracy.values[-max(3, len(accuracy) // 3) :]))
         chance = 1 / max(2.0, float(top.values[-1]))
         deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))
@@ -52,8 +54,26 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
                 argument.add(MODERATE, "while the loss falls")
     _add_correlation(argument, evidence, loss)
+    _add_dive(argument, evidence, loss)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """A loss of several terms that falls without a bound, while outputs say nothing of their targets.
+
+    Distances, entropies and divergences are bounded below: what dives has one of them with a minus sign.
+    """
+    progress, correlation = progress_of(evidence), evidence["correlation"].finite.values
+    if progress is None or max(loss.terms, len(loss.parts)) < 2 or len(correlation) < FEWEST_BATCHES:
+        return
+    late = float(np.median(correlation[-max(3, len(correlation) // 3) :]))
+    if progress.last < -DIVE * abs(progress.first) and progress.late_fall > 0.2 and late < 0.3:
+        argument.add(
+            STRONG,
+            f"the loss of several terms falls without a bound, from {progress.first:.3g} to {progress.last:.3g}, and "
+            f"the correlation of outputs and targets is {late:.2f}",
+        )
 
 
 def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:

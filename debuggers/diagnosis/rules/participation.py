@@ -13,6 +13,10 @@ FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
 COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
+FEWEST_SAMPLED = 10
+"""Sampled steps from which gradients that have ended do not come back."""
+RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4, "RNNCell": 1, "GRUCell": 3, "LSTMCell": 4}
+"""Recurrent layers, with the number of gates whose weights stand one below the other."""
 ALL = 0.999
 """Share of a model's weights from which none is trained."""
 
@@ -77,9 +81,17 @@ def detached_parameters(evidence: Evidence) -> Argument:
     """Parameters of layers that ran never got a gradient: something cuts the graph between them and the loss."""
     argument = Argument("detached_parameters")
     names = _with_role(evidence, "without_gradient")
-    if not names or _share(evidence, names) > ALL:  # see no_update
-        return argument
     ran = evidence.of_tensors("output_std")
+    if not names or _share(evidence, names) > ALL:  # see no_update
+        if names and ran and evidence.facts.trained_with_others:
+            argument.add(
+                STRONG,
+                f"none of the model's parameters ever got a gradient, though its layers ran with gradients on in "
+                f"{len(next(iter(ran.values())))} sampled steps, and another model's backward passes came",
+                where=names[:5],
+            )
+            argument.advice = "Give the other model the outputs themselves, without .detach(), in this model's step."
+        return argument
     cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
     if cut:
         share = _share(evidence, cut)
@@ -113,12 +125,21 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     """Many parameters are frozen and training gets nowhere: frozen backbones that are good enough are healthy."""
     argument = Argument("frozen_parameters")
     names, progress = _with_role(evidence, "frozen"), progress_of(evidence)
+    share = _share(evidence, names)
+    if names and share > ALL and _gradients_ended(evidence):
+        argument.add(
+            CERTAIN,
+            f"all {len(names)} parameters are frozen, and none had a gradient in the second half of the training",
+            where=names[:5],
+        )
+        argument.advice = "Switch them on again before the model's own step: model.requires_grad_(True)."
+        return argument
     if not names or progress is None:
         return argument
-    share = _share(evidence, names)
     if share < 0.2:
         return argument
-    fresh = [one.name for one in evidence.facts.parameters if one.role == "frozen" and _is_fresh(one.shape, one.std)]
+    fresh = _fresh(evidence)
+    matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     text = f"{_some(names)}: {share:.0%} of the model are frozen"
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
     weight = MODERATE if gets_nowhere else WEAK
@@ -127,14 +148,16 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(
             weight, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
         )
-    matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     if len(matrices) > 1 and set(matrices) <= set(fresh):
         argument.add(
             MODERATE, f"none of the {len(matrices)} weights is trained, up to the outputs: they stay random projections"
         )
     if gets_nowhere:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-    elif _share(evidence, fresh) > 0.5 and progress.learnt < 0.3 and progress.points >= FEWEST_STEPS:
+    elif (
+        _is_little(_share(evidence, fresh), _share(evidence, matrices), progress.learnt)
+        and progress.points >= FEWEST_STEPS
+    ):
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
     elif progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
@@ -145,10 +168,39 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     return argument
 
 
-def _is_fresh(shape: tuple[int, ...], std: float) -> bool:
-    """Whether a weight has the spread of kaiming_uniform_(a=√5), which linear layers and convolutions start with."""
-    fan_in = float(np.prod(shape[1:])) if len(shape) > 1 else 0.0
-    return fan_in > 0 and abs(std * np.sqrt(3 * fan_in) - 1) < 0.25
+def _gradients_ended(evidence: Evidence) -> bool:
+    """Whether there were gradients once, and none in the second half of the sampled steps."""
+    known = [series.steps[-1] for series in evidence.of_tensors("gradient_rms").values() if len(series)]
+    sampled = next((series.steps for series in evidence.of_tensors("output_std").values() if len(series)), ())
+    return bool(known) and len(sampled) >= FEWEST_SAMPLED and max(known) < sampled[len(sampled) // 2]
+
+
+def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
+    """Whether what a model has learnt is little for such a share of its matrices that nothing trained."""
+    return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else 0.3)
+
+
+def _fresh(evidence: Evidence) -> list[str]:
+    """Frozen weights with the spread that PyTorch's layers start with, as far as that can be told.
+
+    Linear layers and convolutions start with kaiming_uniform_(a=√5), recurrent ones with a uniform distribution up to
+    one over the root of their hidden size, embeddings with the standard normal one.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    found = []
+    for one in evidence.facts.parameters:
+        layer = one.name.rpartition(".")[0]
+        kind = kinds.get(layer, "")
+        if one.role != "frozen" or len(one.shape) < 2:
+            continue
+        scale = np.sqrt(3 * np.prod(one.shape[1:]))
+        if kind == "Embedding":
+            scale = 1.0
+        elif kind in RECURRENT:
+            scale = np.sqrt(3 * one.shape[0] / RECURRENT[kind])
+        if scale > 0 and abs(one.std * scale - 1) < 0.25:
+            found.append(one.name)
+    return found
 
 
 def no_update(evidence: Evidence) -> Argument:

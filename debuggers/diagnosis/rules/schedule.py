@@ -7,12 +7,19 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.learning_rate import COLLAPSED
 from debuggers.diagnosis.rules.rates import learning_rates
-from debuggers.diagnosis.rules.updates import LARGE_RATIO, SMALL_RATIO, STAYED, UNDER_WAY, collapse, is_trial, travelled
+from debuggers.diagnosis.rules.updates import (
+    ENOUGH,
+    LARGE_RATIO,
+    SMALL_RATIO,
+    STAYED,
+    UNDER_WAY,
+    collapse,
+    is_trial,
+    travelled,
+)
 
 FEWEST = 20
 """Points of a loss from which its end is judged."""
-ENOUGH = 60
-"""The same from which a training that has only begun was meant to get further; fewer are a trial of the loop."""
 HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
 BEGUN = 0.1

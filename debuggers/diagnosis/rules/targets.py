@@ -8,7 +8,7 @@ from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows, reconstructs
-from debuggers.diagnosis.rules.updates import STAYED, TRIAL, travelled
+from debuggers.diagnosis.rules.updates import ENOUGH, STAYED, TRIAL, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 
 IMBALANCE = 10.0
@@ -126,14 +126,15 @@ def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None
 def labels_unrelated(evidence: Evidence) -> Argument:
     """The loss stays at that of the best constant output, although weights move and outputs vary.
 
-    What the loop does wrong would show in the mechanics: a rule for it has more confidence then.
+    What the loop does wrong would show in the mechanics: a rule for it has more confidence then. Fewer than 60 steps
+    are a trial of the loop: a language model first learns how frequent its tokens are, and rests there for a while.
     """
     argument = Argument("labels_unrelated")
     progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
     if progress is None or progress.failed or not len(baseline):
         return argument
     floor = float(np.median(baseline.values))
-    near = floor > 0 and _stays_near(evidence, floor) and progress.lowest > 0.8 * floor
+    near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor) and progress.lowest > 0.8 * floor
     ratio = evidence["update_ratio"].finite
     moves = len(ratio) > 0 and float(np.median(ratio.values)) > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite
@@ -189,7 +190,9 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     whole = sum(float(np.prod(one.shape)) for one in parameters)
     if argument.cause is not None and trained < 0.8 * whole:
         argument.against(STRONG, f"only {trained / whole:.0%} of the model's weights are trained")
-    if argument.cause is not None and len(top) and float(top.values[-1]) > 0.8:
+    rare = evidence["targets/rarest_share_so_far"].values[-1:]
+    is_one_class = len(top) > 0 and float(top.values[-1]) > 0.8
+    if argument.cause is not None and is_one_class and len(rare) and top.values[-1] >= IMBALANCE * rare[-1]:
         argument.against(MODERATE, "one class has nearly all targets: see class_imbalance")
     argument.advice = (
         "Check that inputs and targets belong together (same permutation for both), and try session.probe(batch): one "

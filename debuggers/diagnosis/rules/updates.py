@@ -19,6 +19,8 @@ UNDER_WAY = 0.5
 """The same up to which most of a model is still what it was initialised with."""
 TRIAL = 100
 """Steps up to which a training is a trial of the loop: that little was learnt in it says nothing."""
+ENOUGH = 60
+"""The same from which a training that is still where it began was meant to get further."""
 EARLY = 10
 """Steps in which an update that is too large shows first."""
 _CONSTANT = 0.1

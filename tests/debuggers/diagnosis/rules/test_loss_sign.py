@@ -56,3 +56,20 @@ def test_decibels_are_no_loss(negated, terms, is_one):
     causes = diagnose(evidence(facts=of_loss(kind="log_mse", negated=negated, terms=terms), loss=loss))
 
     assert ("flipped_loss_sign" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("end", "terms", "correlation", "is_one"), [
+    (-400.0, 2, 0.1, True), (-200.0, 2, 0.1, False), (-400.0, 1, 0.1, False), (-400.0, 2, 0.5, False),
+])  # fmt: skip
+def test_a_loss_of_several_terms_that_dives_has_one_with_the_wrong_sign(end, terms, correlation, is_one):
+    loss = np.linspace(0, 1, STEPS) ** 2 * (end - 2.0) + 2.0
+    found = evidence(facts=of_loss(kind="", terms=terms), loss=loss, correlation=np.full(STEPS, correlation))
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("classes", "is_one"), [(1.0, False), (10.0, True)])
+def test_an_accuracy_is_below_chance_only_where_there_are_classes_to_choose_from(classes, is_one):
+    of_ones = {"accuracy": np.zeros(STEPS), "targets/classes_so_far": np.full(STEPS, classes)}
+    of_ones |= {"targets/max": np.ones(STEPS), "inputs/batch_size": np.full(STEPS, 64.0)}
+    codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="", negated=True), **of_ones))]
+    assert ("flipped_loss_sign" in codes) == is_one

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, InvariantFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, InvariantFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -68,3 +68,46 @@ def test_norms_alone_leave_a_model_of_random_projections(roles, std, falls_to, i
     codes = [cause.code for cause in diagnose(_of_roles(*roles, std=std, falls_to=falls_to))]
 
     assert ("frozen_parameters" in codes) == is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(3, True), (40, False)])
+def test_a_model_whose_gradients_have_ended_was_frozen_for_good(last, is_one):
+    """A critic is frozen for its generator's step, also at the end of a sound training."""
+    steps, given = np.arange(STEPS), np.arange(last)
+    tensors = {
+        "output_std": {"fc": Series(steps, np.ones(STEPS))},
+        "gradient_rms": {"fc.weight": Series(given, given + 1.0)},
+    }
+    weight = ParameterFacts(name="fc.weight", shape=(8, 8), std=0.2, role="frozen")
+    facts = Facts(steps=STEPS, parameters=(weight,), trained_with_others=True)
+    causes = diagnose(Evidence(tensors=tensors, facts=facts))
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_model_without_any_gradient_beside_another_ones_was_cut_off(others):
+    weight = ParameterFacts(name="fc.weight", shape=(8, 8), std=0.2, role="without_gradient")
+    tensors = {"output_std": {"fc": Series(np.arange(STEPS), np.ones(STEPS))}}
+    causes = diagnose(
+        Evidence(tensors=tensors, facts=Facts(steps=STEPS, parameters=(weight,), trained_with_others=others))
+    )
+    assert [cause.code for cause in causes] == ["detached_parameters"] * others
+
+
+@pytest.mark.parametrize(("spread", "is_one"), [((3 * 12) ** -0.5, True), (0.4, False)])
+def test_a_frozen_recurrence_that_nothing_trained_is_told_by_its_spread(spread, is_one):
+    names = {
+        "code.weight": ((3, 4), 1.0),
+        "mix.weight_ih_l0": ((36, 4), spread),
+        "mix.weight_hh_l0": ((36, 12), spread),
+    }
+    frozen = tuple(
+        ParameterFacts(name=name, shape=shape, std=std, role="frozen") for name, (shape, std) in names.items()
+    )
+    head = ParameterFacts(name="head.weight", shape=(2, 12), std=0.2)
+    layers = tuple(LayerFacts(name=name, kind=kind) for name, kind in (("code", "Embedding"), ("mix", "GRU")))
+    loss = LossFacts(kind="cross_entropy", reduction="mean")
+    facts = Facts(steps=120, parameters=(*frozen, head), layers=layers, loss=loss)
+    falling = Series(np.arange(120), np.linspace(0.7, 0.42, 120))
+    causes = diagnose(Evidence(series={"loss": falling}, facts=facts))
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one

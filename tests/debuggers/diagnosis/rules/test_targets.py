@@ -15,7 +15,9 @@ EPOCH = 10
 def codes(loss=None, **signals):
     loss = np.geomspace(2.3, 0.2, STEPS) if loss is None else loss
     found = {
-        name.replace("__", "/"): Series(np.arange(STEPS), np.broadcast_to(np.asarray(values, np.float64), STEPS))
+        name.replace("__", "/"): Series(
+            np.arange(len(loss)), np.broadcast_to(np.asarray(values, np.float64), len(loss))
+        )
         for name, values in ({"loss": loss} | signals).items()
     }
     facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"))
@@ -44,6 +46,14 @@ def test_a_loss_that_arrives_at_that_of_a_constant_is_on_its_way():
     signals |= {"targets__top_share_so_far": 0.12, "targets__classes_so_far": 10.0}
     assert codes(np.full(STEPS, 2.3) + NOISE, **signals) == ["labels_unrelated"]
     assert codes(np.linspace(3.6, 2.3, STEPS) + NOISE, **signals) == []
+    assert "labels_unrelated" not in codes(np.full(59, 2.3), **signals)
+
+
+def test_one_class_has_nearly_all_targets_only_where_the_others_are_rare():
+    signals = {"baseline_loss": 2.3, "update_ratio": 0.02, "outputs__batch_std": 0.3, "accuracy": 0.87}
+    signals |= {"targets__top_share_so_far": 0.87, "targets__classes_so_far": 2.0}
+    assert codes(np.full(STEPS, 2.3) + NOISE, targets__rarest_share_so_far=0.13, **signals) == ["labels_unrelated"]
+    assert codes(np.full(STEPS, 2.3) + NOISE, targets__rarest_share_so_far=0.05, **signals) == []
 
 
 @pytest.mark.parametrize(
