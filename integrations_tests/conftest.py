@@ -16,6 +16,7 @@ from wheels import build_wheel
 
 # What runs record is what the tests record.
 os.environ.setdefault("STEPSCOPE_SYSTEM_METRICS", "off")
+os.environ.setdefault("STEPSCOPE_ENVIRONMENT", "process")
 # So that a failing check of the contract shows the values that it compared.
 pytest.register_assert_rewrite("tracker_adapters.testing")
 

@@ -82,7 +82,7 @@ def test_a_script_does_the_same_and_is_recorded_from_its_first_step(place):
     with stepscope.read_run(place / "runs" / "train") as record:
         assert record.info.status == "finished"
         assert list(record.scalars("total_norm/gradients").steps) == list(range(12))
-        assert record.manifest.environment["command"] == "train.py 12 1"
+        assert record.info.environment["command"] == "train.py 12 1"
 
 
 def test_an_exception_looks_as_python_shows_it_and_the_run_has_failed(place):

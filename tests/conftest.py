@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 # What runs record is what the tests record.
 os.environ.setdefault("STEPSCOPE_SYSTEM_METRICS", "off")
+os.environ.setdefault("STEPSCOPE_ENVIRONMENT", "process")
 # How fast a machine is decides no test, nor does chance: what a test draws depends on the test alone. With
 # --hypothesis-profile=default it draws anew each time, to search for more.
 settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -66,6 +66,13 @@ def redact(text: str) -> str:
     return _redact_assigned(text)
 
 
+def redact_remembered(text: str) -> str:
+    """Returns a text with ``***`` in place of what was a secret in a configuration before, and of nothing else."""
+    for value in sorted(_remembered, key=len, reverse=True):
+        text = text.replace(value, MASK)
+    return text
+
+
 def redact_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy of a configuration of JSON's types with ``***`` in place of its secrets, at any depth.
 

@@ -8,6 +8,7 @@ from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import NotARunError
 
 from stepscope.commands.common import echo, one_line_errors
+from stepscope.diagnosing.environment_lines import environment_differences, environment_line
 from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
@@ -39,10 +40,13 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
     for folder in folders:
         with read_run(folder) as record:
             reports = stored_reports(record)
+            where = environment_line(record.info.environment)
         for report in reports:
             title = f"{short_path(folder)}{f' ({report.title})' if report.title else ''}"
             echo(f"{title}\n{report.text}" if len(folders) > 1 or len(reports) > 1 or report.rank else report.text)
             shown += 1
+        if reports and where:
+            echo(where)
     if len(folders) == 2:
         for line in _compared(folders[0], folders[1]):
             echo(line)
@@ -80,6 +84,8 @@ def _compared(first: Path, second: Path) -> Iterator[str]:
             found = stored_evidence(ours, pair[0]), stored_evidence(theirs, pair[1])
             causes = diagnose(found[0]), diagnose(found[1])
             yield from comparison_lines(compare(*found), (titles[0], titles[1]), causes)
+        environments = ours.info.environment, theirs.info.environment
+    yield from environment_differences(*environments)
     for name, scopes_alone in zip(names, alone, strict=True):
         if scopes_alone:
             yield f"Only in {name}: {', '.join(scope or 'a session without a scope' for scope in scopes_alone)}."

@@ -20,7 +20,7 @@ _FILE: dict[str, ColumnType] = {"file": "text", "filename": "text", "size": "int
 _OWN_TABLES: dict[str, dict[str, ColumnType]] = {
     "runs": {
         "run": "text", "id": "text", "title": "text", "status": "text", "created": "time", "tags": "text",
-        "config": "text", "path": "text",
+        "config": "text", "environment": "text", "path": "text",
     },
     "scalars": _START | {"value": "float"},
     "histograms": _START

@@ -241,6 +241,7 @@ def _run_row(info: Any, label: str, run: Path) -> Chunk:
         "created": [info.created_ns],
         "tags": [json.dumps(list(info.tags), ensure_ascii=False)],
         "config": [json.dumps(info.config, ensure_ascii=False)],
+        "environment": [json.dumps(dict(info.environment), ensure_ascii=False)],
         "path": [readable(run)],
     }
 

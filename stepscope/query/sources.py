@@ -178,9 +178,10 @@ class Sources:
             with read_run(run) as record:
                 manifest = record.manifest
             info = manifest.info
-            texts = [json.dumps(value, ensure_ascii=False) for value in (list(info.tags), info.config)]
+            about = (list(info.tags), info.config, dict(info.environment))
+            texts = [json.dumps(value, ensure_ascii=False) for value in about]
             row = (label, info.id, info.name, info.status, info.created_ns, manifest.ended_ns, *texts, readable(run))
-            self._connection.execute("INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?)", row)
+            self._connection.execute("INSERT INTO runs VALUES (?,?,?,?,?,?,?,?,?,?)", row)
 
     def _load_series(self) -> None:
         for run, label, rank in self._places:

@@ -14,7 +14,7 @@ from tracker_adapters.store.segments.codec import fields_in_meta
 TABLES = """
 CREATE TABLE runs(
     run TEXT, id TEXT, title TEXT, status TEXT, created_ns INTEGER, ended_ns INTEGER, tags TEXT, config TEXT,
-    path TEXT);
+    environment TEXT, path TEXT);
 CREATE TABLE attempts(
     run TEXT, rank INTEGER, attempt INTEGER, started_ns INTEGER, PRIMARY KEY(run, rank, attempt));
 CREATE TABLE series(

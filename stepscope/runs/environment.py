@@ -1,4 +1,4 @@
-"""Where a training runs: versions, machine and command, as a run's folder keeps them."""
+"""Where a training runs: versions, machine, command, seeds and switches, as a run's folder keeps them."""
 
 import os
 import platform
@@ -6,19 +6,36 @@ import sys
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
 
+from tracker_adapters.errors import RunError
 from tracker_adapters.redaction import redact
+
+from stepscope.runs.process_settings import settings_of_process
 
 _PACKAGES = ("torch", "numpy", "lightning", "transformers", "accelerate")
 _LONGEST_COMMAND = 2000
+VARIABLE = "STEPSCOPE_ENVIRONMENT"
+Recorded: TypeAlias = Literal["on", "process", "off"]
+"""``process`` records what this process knows by itself, and asks neither Git nor for all packages."""
+
+
+def recorded() -> Recorded:
+    """Returns what is recorded, as ``STEPSCOPE_ENVIRONMENT`` says; raises RunError for another value."""
+    said = os.environ.get(VARIABLE, "").lower() or "on"
+    if said not in get_args(Recorded):
+        raise RunError(
+            f"the environment variable {VARIABLE} is {said!r}; expected one of {', '.join(get_args(Recorded))}"
+        )
+    return cast("Recorded", said)
 
 
 def environment_of_process() -> dict[str, str]:
     """Returns what is known without starting a process or importing a package; secrets are replaced by ``***``.
 
     ``python``, ``platform``, ``host``, ``processors``, ``command``, ``folder``, ``commit`` of the Git repository that
-    the working folder lies in, ``ranks`` where a launcher starts several, ``stepscope``, and the versions of torch and
-    others that are imported already.
+    the working folder lies in, ``ranks`` where a launcher starts several, ``stepscope``, the versions of torch and
+    others that are imported already, and what ``settings_of_process`` returns.
     """
     machine = platform.uname()
     found = {
@@ -35,6 +52,7 @@ def environment_of_process() -> dict[str, str]:
     found |= {name: str(getattr(sys.modules.get(name), "__version__", "")) for name in _PACKAGES}
     if (ranks := os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "")).isdigit() and ranks != "1":
         found["ranks"] = ranks  # as many as the launcher starts
+    found |= settings_of_process()
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     with suppress(Exception):  # asking a device that nobody uses yet would start it
         if cuda is not None and cuda.is_initialized():

@@ -23,9 +23,10 @@ from tracker_adapters.values.checked_values import at_least, check_value
 from stepscope.interrupts import interrupts_held
 from stepscope.runs.byte_sizes import parse_bytes
 from stepscope.runs.claims import RANK_VARIABLES, Claim, Exists, belongs, family_of_process, places_for, say_which
-from stepscope.runs.environment import environment_of_process
+from stepscope.runs.environment import Recorded, environment_of_process, recorded
 from stepscope.runs.live_run import OnError, Run
 from stepscope.runs.places import RunPlace, open_record, place_of
+from stepscope.runs.source_recording import SourceRecording
 from stepscope.runs.stats import RunStats, SinkStats
 from stepscope.runs.system_metrics import EVERY_S, SystemMetrics, switched_off
 from stepscope.runs.unclosed import close_reopened
@@ -52,6 +53,7 @@ def open_run(
     max_run_bytes: int | str | None = None,
     page: bool = False,
     system_metrics: bool = True,
+    environment: bool = True,
 ) -> Run:
     """Opens a run, which stores emitted artifacts in a folder and delivers them to the sinks.
 
@@ -87,6 +89,8 @@ def open_run(
         system_metrics: Records every ten seconds what the machine, its NVIDIA devices and this process use, as scalars
             under ``system/``; their step is the number of seconds since the run was created. They need no step of the
             training. ``STEPSCOPE_SYSTEM_METRICS=off`` switches them off.
+        environment: Records where the training runs: machine, command, seeds, packages, the Git commit and what
+            differs from it. ``STEPSCOPE_ENVIRONMENT=off`` switches it off.
 
     Raises:
         RunExistsError: When the folder holds a run, ``resume`` is false and ``exists`` is ``raise``.
@@ -102,7 +106,9 @@ def open_run(
     check_value("exists", exists, Exists, RunError)
     check_value("page", page, bool, RunError)
     check_value("system_metrics", system_metrics, bool, RunError)
+    check_value("environment", environment, bool, RunError)
     samples = system_metrics and not switched_off()
+    about = recorded() if environment else "off"
     check_value("rank", rank, at_least(0) | None, RunError)
     limit = _checked_limit(os.environ.get(MAX_BYTES_VARIABLE) or max_run_bytes)
     asked = place_of(path)
@@ -119,7 +125,7 @@ def open_run(
             # Everything that the caller can have got wrong is checked before anything is written.
             chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
             make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
-            run = _open_at(place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name)
+            run = _open_at(place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name, about=about)
         except (RunExistsError, RunBusyError):
             if keeps_name:
                 raise
@@ -134,6 +140,8 @@ def open_run(
             run.call_before_close(partial(_record_page, run))
         if samples:
             run.call_before_close(SystemMetrics(run, EVERY_S).stop)
+        if about == "on" and rank == 0:
+            run.call_before_close(SourceRecording(run).finish)
         return run
     raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
 
@@ -147,9 +155,10 @@ def _open_at(
     resume: bool,
     limit: int | None,
     keeps_name: bool,
+    about: Recorded,
 ) -> Run:
     folder, rank = place.folder, claim.rank
-    environment = environment_of_process()
+    environment = {} if about == "off" else environment_of_process()
     info = RunInfo(**{"id": new_run_id(), "name": place.name, "environment": environment, **given})
     fresh = Manifest(info, job=claim.job, family=family_of_process())
     remote = place.opened(resume=resume) if rank == 0 else None

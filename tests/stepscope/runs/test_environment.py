@@ -4,6 +4,8 @@ import platform
 import subprocess
 import sys
 
+import pytest
+
 import stepscope
 from stepscope.runs.environment import environment_of_process
 
@@ -44,3 +46,14 @@ def test_the_commit_is_that_of_the_working_folder(tmp_path, monkeypatch):
     assert environment_of_process()["commit"] == head
     subprocess.run(["git", "checkout", "-q", "--detach"], check=True)
     assert environment_of_process()["commit"] == head
+
+
+def test_it_can_be_switched_off(tmp_path, monkeypatch):
+    with stepscope.open_run(tmp_path / "argument", sinks=[], environment=False) as run:
+        assert run.info.environment == {}
+    monkeypatch.setenv("STEPSCOPE_ENVIRONMENT", "off")
+    with stepscope.open_run(tmp_path / "variable", sinks=[]) as run:
+        assert run.info.environment == {}
+    monkeypatch.setenv("STEPSCOPE_ENVIRONMENT", "some")
+    with pytest.raises(stepscope.RunError, match="STEPSCOPE_ENVIRONMENT is 'some'; expected one of on, process, off"):
+        stepscope.open_run(tmp_path / "wrong", sinks=[])

@@ -73,8 +73,14 @@ function section(title, content) {
   return element("section", null, element("h3", null, title), content);
 }
 
+/** A list, such as that of the packages, is folded. @param {string} text */
+function valueOf(text) {
+  if (!text.includes("\n")) return shortened(text, 400);
+  return element("details", null, element("summary", null, `${text.split("\n").length.toLocaleString("en")} entries`), element("pre", null, text));
+}
+
 /** @param {[string, any][] | any[][]} entries */
 function pairs(entries) {
   if (!entries.length) return element("p", { class: "note" }, "None was recorded.");
-  return element("dl", { class: "pairs" }, ...entries.flatMap(([name, value]) => [element("dt", { title: name }, shortened(name, 60)), element("dd", null, shortened(String(value ?? "none"), 400))]));
+  return element("dl", { class: "pairs" }, ...entries.flatMap(([name, value]) => [element("dt", { title: name }, shortened(name, 60)), element("dd", null, valueOf(String(value ?? "none")))]));
 }

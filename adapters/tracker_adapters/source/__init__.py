@@ -1,0 +1,1 @@
+"""The packages and the Git state of a training."""

@@ -1,0 +1,87 @@
+"""Records the packages and the Git state of a training, while it has begun already."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import threading
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tracker_adapters.child_process import import_path, python_command, python_environment
+from tracker_adapters.fork_safe import TemporaryFolder
+from tracker_adapters.redaction import redact_remembered
+
+if TYPE_CHECKING:
+    from stepscope.runs.live_run import Run
+
+PATCH = "stepscope/source.patch"
+"""The name of the file with what differs from the commit; ``git apply`` takes it."""
+LIMIT_S = 30.0
+CLOSE_LIMIT_S = 3.0
+"""How long a run that ends at once waits for it."""
+_log = logging.getLogger(__name__)
+
+
+class SourceRecording:
+    """Asks a process of its own in a thread, which never keeps the process alive, and tells the run."""
+
+    def __init__(self, run: Run) -> None:
+        """Starts asking, about the working folder of this moment."""
+        self._run = weakref.ref(run)
+        self._owner = os.getpid()
+        try:
+            folder = str(Path.cwd())
+        except OSError:  # it may be gone
+            folder = ""
+        self._asked = json.dumps({"folder": folder, "paths": import_path()})
+        self._thread = threading.Thread(target=self._record, name="stepscope-source", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Waits until it is recorded, for three seconds at most."""
+        if os.getpid() == self._owner:  # a fork's child has no such thread
+            self._thread.join(CLOSE_LIMIT_S)
+
+    def _record(self) -> None:
+        try:
+            answer = json.loads(_answer("tracker_adapters.source.source_state", self._asked, LIMIT_S))
+            run = self._run()
+            if run is None:
+                return
+            run.describe(environment={name: redact_remembered(text) for name, text in answer["environment"].items()})
+            if answer["patch"]:
+                with TemporaryFolder("stepscope_") as folder:
+                    path = folder.path / "source.patch"
+                    path.write_text(redact_remembered(answer["patch"]), encoding="utf-8")
+                    run.file(path, name=PATCH, media_type="text/x-diff", step=0)
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError, RuntimeError) as error:
+            _log.info("packages and Git state are not recorded: %r", error)
+
+
+def _answer(module: str, asked: str, timeout_s: float) -> str:
+    """What a module prints, run with a text on its standard input; one that takes too long is killed, with its Git."""
+    with subprocess.Popen(
+        python_command(module),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=python_environment(),
+        start_new_session=True,
+        text=True,
+        encoding="utf-8",
+    ) as process:
+        try:
+            answer, _ = process.communicate(asked, timeout_s)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, module)
+    return answer
