@@ -30,6 +30,12 @@ def recorded() -> Recorded:
     return cast("Recorded", said)
 
 
+def ranks_of_launcher() -> dict[str, str]:
+    """Returns as ``ranks`` how many a launcher starts; nothing where it starts one, or says nothing."""
+    ranks = os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "")
+    return {"ranks": ranks} if ranks.isdigit() and ranks != "1" else {}
+
+
 def environment_of_process() -> dict[str, str]:
     """Returns what is known without starting a process or importing a package; secrets are replaced by ``***``.
 
@@ -50,8 +56,7 @@ def environment_of_process() -> dict[str, str]:
     with suppress(PackageNotFoundError):
         found["stepscope"] = version("stepscope")
     found |= {name: str(getattr(sys.modules.get(name), "__version__", "")) for name in _PACKAGES}
-    if (ranks := os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "")).isdigit() and ranks != "1":
-        found["ranks"] = ranks  # as many as the launcher starts
+    found |= ranks_of_launcher()
     found |= settings_of_process()
     cuda = getattr(sys.modules.get("torch"), "cuda", None)
     with suppress(Exception):  # asking a device that nobody uses yet would start it

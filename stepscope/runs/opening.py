@@ -23,7 +23,7 @@ from tracker_adapters.values.checked_values import at_least, check_value
 from stepscope.interrupts import interrupts_held
 from stepscope.runs.byte_sizes import parse_bytes
 from stepscope.runs.claims import RANK_VARIABLES, Claim, Exists, belongs, family_of_process, places_for, say_which
-from stepscope.runs.environment import Recorded, environment_of_process, recorded
+from stepscope.runs.environment import Recorded, environment_of_process, ranks_of_launcher, recorded
 from stepscope.runs.live_run import OnError, Run
 from stepscope.runs.places import RunPlace, open_record, place_of
 from stepscope.runs.source_recording import SourceRecording
@@ -158,7 +158,7 @@ def _open_at(
     about: Recorded,
 ) -> Run:
     folder, rank = place.folder, claim.rank
-    environment = {} if about == "off" else environment_of_process()
+    environment = ranks_of_launcher() if about == "off" else environment_of_process()
     info = RunInfo(**{"id": new_run_id(), "name": place.name, "environment": environment, **given})
     fresh = Manifest(info, job=claim.job, family=family_of_process())
     remote = place.opened(resume=resume) if rank == 0 else None
