@@ -30,7 +30,10 @@ class Signal:
 RECORDED_ELSEWHERE: Final = (
     Signal("loss", "the training loss of each step, without a loss scale, averaged over its backward passes"),
     Signal("total_norm/gradients", "Euclidean norm of all gradients together, at each step"),
-    Signal("learning_rate", "of the first group, at each measured step; with several groups learning_rate/<index>"),
+    Signal(
+        "learning_rate",
+        "of the first group, at each measured step and where it changes; with several groups learning_rate/<index>",
+    ),
     Signal("step_ms", "time of a step in milliseconds, without what the session takes"),
     Signal("validation/loss", "what session.validation was told; metrics are validation/<metric>"),
 )

@@ -28,18 +28,22 @@ class Diagnostics:
     def __init__(self, emitter: Emitter | None, optimizer: torch.optim.Optimizer | None) -> None:
         self._emitter = emitter
         self._optimizer = optimizer
+        self._rates: list[float] = []
 
     def emit(
         self, step: int, loss: torch.Tensor | float | None, metrics: Mapping[str, Any] | None, *, measured: bool
     ) -> None:
-        """Emits ``loss`` and the metrics, under their own names, and on measured steps the learning rates.
+        """Emits ``loss`` and the metrics, under their own names, and the learning rates on measured steps.
 
-        A learning rate is called ``learning_rate``, or ``learning_rate/<index of the group>`` with several groups.
+        Those that are numbers are also emitted where they have changed: how fast they fall must not depend on which
+        steps could be measured. A learning rate is called ``learning_rate``, or ``learning_rate/<index of the group>``
+        with several groups.
 
         Raises:
             ArtifactError: When one of them is no number; then none is emitted.
         """
         emitter = self._emitter
+        measured = self._have_rates_changed() or measured
         if type(loss) is float and not metrics and not measured:  # at most steps
             if emitter is not None:
                 emitter.scalar("loss", loss, step=step)
@@ -56,6 +60,13 @@ class Diagnostics:
             groups = self._optimizer.param_groups
             for index, group in enumerate(groups):
                 emitter.scalar("learning_rate" if len(groups) == 1 else f"learning_rate/{index}", group["lr"])
+
+    def _have_rates_changed(self) -> bool:
+        """Whether learning rates are others than at the step before; of those in tensors it is not asked."""
+        groups = [] if self._optimizer is None else self._optimizer.param_groups
+        rates = [group["lr"] for group in groups if type(group["lr"]) is float]
+        before, self._rates = self._rates, rates
+        return rates != before
 
     def step_time(self, step: int, seconds: float) -> None:
         """Emits ``step_ms``."""

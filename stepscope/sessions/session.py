@@ -249,11 +249,11 @@ class DebugSession(SessionProbing):
             finite = self._instruments.gradients_finite
             with self._isolation.guard("repeating a step"):
                 self._first_nan.look(number, loss, gradients_finite=finite, replay=replay)
-            step_s = self._pacing.close(number, measured=measured)
+            self._pacing.close(number, measured=measured)
             with self._pacing.stopwatch, self._isolation.guard("preparing a step"):
                 self._diagnosis.note(number, "step_ms", self._pacing.plain_s * 1e3)
                 if measured:
-                    self._diagnostics.step_time(number, step_s)
+                    self._diagnostics.step_time(number, self._pacing.plain_s)
                 self._pacing.measure_densely(self._instruments.tools.control.take_dense_steps())
                 self._expect(self._pacing.next)
         self._instruments.tools.control.raise_asked()

@@ -58,8 +58,8 @@ class StepPacing:
         """Has so many of the coming steps measured, whatever schedule and limit say."""
         self._dense_until = max(self._dense_until, self.next + self._stride * steps)
 
-    def close(self, number: int, *, measured: bool) -> float:
-        """Ends a step, and returns how long it took, in seconds."""
+    def close(self, number: int, *, measured: bool) -> None:
+        """Ends a step: ``plain_s`` is how long it took."""
         now = time.perf_counter()
         step_s, self._boundary_s = now - self._boundary_s, now
         background_s = 0.0 if self._run is None else self._run.background_seconds
@@ -68,7 +68,6 @@ class StepPacing:
         self.plain_s = max(0.0, step_s - spent_s)
         self._governor.account(step_s, spent_s, due=self._schedule.is_due(number), measured=measured)
         self.count(number)
-        return step_s
 
     def count(self, number: int) -> None:
         """Takes the number of a step, whose time nobody wants to know."""

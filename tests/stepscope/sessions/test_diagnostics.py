@@ -31,3 +31,23 @@ def test_of_a_step_with_a_metric_that_is_no_number_nothing_is_recorded(tmp_path,
     assert scalars(tmp_path, "half") == [(0, 0.5)]
     ((step, accuracy),) = scalars(tmp_path, "accuracy")
     assert step == 0 and math.isnan(accuracy)
+
+
+def test_rates_are_recorded_where_they_change_and_times_as_the_diagnosis_has_them(tmp_path):
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    config = stepscope.DebugConfig(schedule=stepscope.Schedule(every=8))
+    with (
+        stepscope.open_run(tmp_path, sinks=[]) as run,
+        stepscope.DebugSession(model, optimizer, run=run, config=config) as session,
+    ):
+        for step in range(12):
+            optimizer.param_groups[0]["lr"] = 0.1 if step < 5 else 0.01
+            model(torch.ones(1, 2)).sum().backward()
+            session.step()
+        live = session.evidence()["step_ms"]
+
+    rates, times = scalars(tmp_path, "learning_rate"), scalars(tmp_path, "step_ms")
+    assert [step for step, _ in times] == [0, 8]
+    assert rates == [(0, 0.1), (5, 0.01), (8, 0.01)]
+    assert dict(times).items() <= dict(zip(live.steps.tolist(), live.values.tolist(), strict=True)).items()
