@@ -179,7 +179,7 @@ def test_images_and_texts_of_every_rank_can_be_chosen(page, monkeypatch):
                 run.at(step).image(f"weights-{rank}", np.zeros((rank, rank), np.uint8), layout="HW")
                 run.at(step).text("note", f"rank {rank} says {step}")
                 run.at(step).table("scores", ["score"], [[rank]])
-    page.find_runs()
+    until(lambda: page.find_runs() and "ranks" in page.keys)
     shown = page("images", ["ranks"])
     shown.get_by_text("step 0 · 1 of 1 step").wait_for()
     shown.get_by_label("rank").select_option("2")
@@ -196,6 +196,22 @@ def test_images_and_texts_of_every_rank_can_be_chosen(page, monkeypatch):
     shown.get_by_label("rank").select_option("1")
     shown.locator("tbody td.number", has_text="1").wait_for()
     assert "rank=" not in shown.url
+
+
+def test_hostile_markdown_is_shown_at_once(page):
+    hostile = {
+        "blanks": f"# t\n\n|a|\n{' ' * 200_000}x-|",
+        "heading": f"# a{' ' * 200_000}b{'#' * 200_000}c",
+        "cells": f"{'|a' * 100_000}\n{'|-' * 100_000}",
+        "marks": "*a **b " * 50_000,
+        "nested": "\n".join(f"{'  ' * depth}- x" for depth in range(2000)),
+    }
+    with stepscope.open_run(page.folder / "runs/markdown", sinks=[]) as run:
+        for name, text in hostile.items():
+            run.text(name, text, step=0)
+    until(lambda: page.find_runs() and "markdown" in page.keys)
+    for name in hostile:
+        page("texts", ["markdown"], name=name).locator(".markdown").wait_for(timeout=10_000)
 
 
 def test_texts_are_markdown_and_never_html(page):

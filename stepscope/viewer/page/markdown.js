@@ -1,5 +1,5 @@
 /** Markdown as elements: headings, lists, tables, code, emphasis and links. What is no Markdown, HTML too, stays text. */
-import { element } from "./dom.js";
+import { append, element } from "./dom.js";
 
 const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])[*_](?=\S)([^*_\n]+?)[*_](?!\w)|\[([^\]\n]{1,500})\]\((https?:\/\/[^\s()<>"]{1,2000})\)/g;
 const BLOCKS = [
@@ -7,22 +7,32 @@ const BLOCKS = [
   { start: /^#{1,6}\s/, read: heading },
   { start: /^\s*([-*+]|\d{1,9}[.)])\s+/, read: list },
   { start: /^\s*>/, read: quote },
-  { start: /^\s*\|?.*\|.*$/, read: table },
+  { start: /\|/, read: table },
   { start: /^\s*([-*_])(\s*\1){2,}\s*$/, read: rule },
 ];
 const MOST_LINES = 5000;
+const [MOST_ELEMENTS, MOST_CELLS] = [10_000, 1000];
+const MOST_DEPTH = 16; // browsers lay out only so many boxes within each other
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const BETWEEN = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
+const BETWEEN = /^:?-+:?$/;
 
-/** @typedef {{lines: string[], at: number}} Reader */
+/** @typedef {{lines: string[], at: number, left: number}} Reader ``left`` is how many elements it may make within lines */
 
 /** @param {string} text @returns {HTMLElement} */
 export function markdown(text) {
   const lines = text.split(/\r\n|\r|\n/);
-  const reader = { lines: lines.slice(0, MOST_LINES), at: 0 };
-  const found = element("div", { class: "markdown" }, ...blocks(reader));
+  const reader = { lines: lines.slice(0, MOST_LINES), at: 0, left: MOST_ELEMENTS };
+  const found = filled("div", blocks(reader));
+  found.className = "markdown";
   if (lines.length > MOST_LINES) found.append(element("pre", null, lines.slice(MOST_LINES).join("\n")));
   return found;
+}
+
+/** An element with any number of children: a call has room for some ten thousand. @param {keyof HTMLElementTagNameMap} tag @param {(string | HTMLElement)[]} children @returns {HTMLElement} */
+function filled(tag, children) {
+  const made = element(tag, null);
+  for (const child of children) append(made, child);
+  return made;
 }
 
 /** @param {Reader} reader @returns {HTMLElement[]} */
@@ -49,14 +59,15 @@ function paragraph(reader) {
     lines.push(line);
     reader.at++;
   }
-  return element("p", null, ...inline(lines.join("\n")));
+  return filled("p", inline(reader, lines.join("\n")));
 }
 
 /** @param {Reader} reader */
 function heading(reader) {
-  const [, marks, text] = /^(#+)\s+(.*?)\s*#*$/.exec(reader.lines[reader.at++]) ?? ["", "#", ""];
-  const level = /** @type {"h2"} */ (`h${Math.min(6, marks.length + 1)}`);
-  return element(level, null, ...inline(text));
+  const line = reader.lines[reader.at++];
+  const marks = line.search(/[^#]/);
+  const text = line.slice(marks).trim().replace(/(?<!#)#+$/, "");
+  return filled(/** @type {"h2"} */ (`h${Math.min(6, marks + 1)}`), inline(reader, text.trimEnd()));
 }
 
 /** @param {Reader} reader */
@@ -68,21 +79,21 @@ function code(reader) {
   return element("pre", null, element("code", null, lines.join("\n")));
 }
 
-/** @param {Reader} reader */
-function list(reader) {
+/** @param {Reader} reader @param {number} [depth] @returns {HTMLElement | null} */
+function list(reader, depth = 1) {
   const first = ITEM.exec(reader.lines[reader.at]);
   if (!first) return null;
   const made = element(/\d/.test(first[2]) ? "ol" : "ul", null);
   while (reader.at < reader.lines.length) {
     const item = ITEM.exec(reader.lines[reader.at]);
     if (!item || item[1].length < first[1].length) break;
-    if (item[1].length > first[1].length + 1 && made.lastElementChild) {
-      const inner = list(reader);
+    if (depth < MOST_DEPTH && item[1].length > first[1].length + 1 && made.lastElementChild) {
+      const inner = list(reader, depth + 1);
       if (inner) made.lastElementChild.append(inner);
       continue;
     }
     reader.at++;
-    made.append(element("li", null, ...inline(item[3])));
+    made.append(filled("li", inline(reader, item[3])));
   }
   return made;
 }
@@ -91,7 +102,7 @@ function list(reader) {
 function quote(reader) {
   const lines = [];
   while (reader.at < reader.lines.length && /^\s*>/.test(reader.lines[reader.at])) lines.push(reader.lines[reader.at++].replace(/^\s*> ?/, ""));
-  return element("blockquote", null, ...inline(lines.join("\n")));
+  return filled("blockquote", inline(reader, lines.join("\n")));
 }
 
 /** @param {Reader} reader */
@@ -106,19 +117,24 @@ const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/);
 /** @param {Reader} reader */
 function table(reader) {
   const [line, next] = [reader.lines[reader.at], reader.lines[reader.at + 1] ?? ""];
-  if (!next.includes("-") || !next.includes("|") || !BETWEEN.test(next)) return null;
+  const head = cells(line);
+  if (!next.includes("|") || head.length > MOST_CELLS || !cells(next).every((cell) => BETWEEN.test(cell.trim()))) return null;
   reader.at += 2;
   const rows = [];
-  while (reader.at < reader.lines.length && reader.lines[reader.at].includes("|")) rows.push(cells(reader.lines[reader.at++]));
-  const row = (/** @type {string[]} */ texts, /** @type {"th" | "td"} */ tag) => element("tr", null, ...texts.map((text) => element(tag, null, ...inline(text.trim()))));
-  return element("table", { class: "data" }, element("thead", null, row(cells(line), "th")), element("tbody", null, ...rows.map((texts) => row(texts, "td"))));
+  while (reader.left > 0 && reader.at < reader.lines.length && reader.lines[reader.at].includes("|")) {
+    rows.push(cells(reader.lines[reader.at++]).slice(0, head.length));
+    reader.left -= head.length;
+  }
+  const row = (/** @type {string[]} */ texts, /** @type {"th" | "td"} */ tag) => filled("tr", texts.map((text) => filled(tag, inline(reader, text.trim()))));
+  return element("table", { class: "data" }, element("thead", null, row(head, "th")), filled("tbody", rows.map((texts) => row(texts, "td"))));
 }
 
-/** @param {string} text @returns {(string | HTMLElement)[]} */
-function inline(text) {
+/** @param {Reader} reader @param {string} text @returns {(string | HTMLElement)[]} */
+function inline(reader, text) {
   const found = [];
   let at = 0;
   for (const match of text.matchAll(INLINE)) {
+    if (--reader.left < 0) break;
     found.push(text.slice(at, match.index));
     at = (match.index ?? 0) + match[0].length;
     const [, , ticked, strong, emphasis, label, url] = match;
