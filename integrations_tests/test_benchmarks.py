@@ -47,6 +47,15 @@ def last_line(folder, name, *arguments):
     return found
 
 
+def test_stores_of_ranks_are_made_and_merged(tmp_path):
+    printed, _ = run(tmp_path, "ranks.py", "--ranks", "3", "--points", "20")
+    found = json.loads(printed)
+    assert (found["ranks"], found["spread_points"], found["norm_points"], found["histogram_points"]) == (
+        3, 20, 20, 3 * 4096,
+    )  # fmt: skip
+    assert found["files"] == 3 * 2 + 1
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """What one command prints and measures of several sides; it runs each in a process of its own."""

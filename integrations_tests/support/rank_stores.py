@@ -1,5 +1,7 @@
 """Writes the stores of several ranks as sessions do, in one process."""
 
+import time
+
 import numpy as np
 
 import stepscope
@@ -16,7 +18,19 @@ def whole(**elements):
     return Placed(elements=elements)
 
 
-def write(path, rank, *, placed=(), ranks=2, strategy="ddp", series=(), histograms=(), texts=(), status="finished"):
+def write(
+    path,
+    rank,
+    *,
+    placed=(),
+    ranks=2,
+    strategy="ddp",
+    series=(),
+    histograms=(),
+    texts=(),
+    status="finished",
+    clock_s=0.0,
+):
     """Writes one rank's store.
 
     Args:
@@ -29,6 +43,7 @@ def write(path, rank, *, placed=(), ranks=2, strategy="ddp", series=(), histogra
         histograms: Arrays at step 0 by name.
         texts: Texts at step 0 by name.
         status: How the run ends.
+        clock_s: By how much the rank's clock is ahead.
     """
     run = stepscope.open_run(path, sinks=[], rank=rank, resume=rank > 0)
     if placed:
@@ -36,7 +51,7 @@ def write(path, rank, *, placed=(), ranks=2, strategy="ddp", series=(), histogra
         run.text(RANK_NAME, encode_rank(facts), step=0)
     for name, values in dict(series).items():
         for step, value in values.items() if isinstance(values, dict) else enumerate(values):
-            run.scalar(name, value, step=step)
+            run.scalars([name], [value], step=step, time_ns=time.time_ns() + int(clock_s * 1e9))
     for name, array in dict(histograms).items():
         run.histogram(name, np.asarray(array), step=0)
     for name, text in dict(texts).items():

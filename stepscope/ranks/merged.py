@@ -15,6 +15,7 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.store.reading.rank_values import RankValues, read_histogram
 from tracker_adapters.store.reading.record import RunRecord
 
+from debuggers.diagnosis.rank_facts import RankFacts
 from stepscope.ranks.placements import Counted, rank_facts
 from stepscope.ranks.sums import StepColumns, Steps, Values, unique_steps
 
@@ -57,6 +58,7 @@ class MergedRanks:
     def __init__(self, record: RunRecord, scope: str = "") -> None:
         """Takes the run, and the scope of the session whose tensors are meant."""
         self._record, self._prefix, self._scope = record, f"{scope}/" if scope else "", scope
+        self._facts: list[tuple[int, RankFacts | None]] = []
 
     def scalars(self, name: str) -> MergedSeries:
         """Returns a scalar of all ranks.
@@ -83,7 +85,7 @@ class MergedRanks:
         """
         tensor = name.removeprefix(self._prefix).rpartition("/")[2]
         counted, merged, has_placement = Counted(tensor), None, self._is_parameter(tensor)
-        for rank, facts in rank_facts(self._record, self._scope):
+        for rank, facts in self._ranks():
             if has_placement and not counted.takes(facts):
                 continue
             found = read_histogram(self._record.path, rank, name, step)
@@ -97,6 +99,12 @@ class MergedRanks:
             raise ArtifactError(f"{self._record.path}: not every part of {name!r} has a store")
         return merged
 
+    def _ranks(self) -> list[tuple[int, RankFacts | None]]:
+        """What each rank says of itself, which it does at its first step and never takes back."""
+        if not any(facts for _, facts in self._facts):
+            self._facts = list(rank_facts(self._record, self._scope))
+        return self._facts
+
     def _tensor(self, name: str) -> str | None:
         """The parameter of which a scalar is the norm; None for others."""
         bare = name.removeprefix(self._prefix)
@@ -105,14 +113,12 @@ class MergedRanks:
         return tensor if is_norm and self._is_parameter(tensor) else None
 
     def _is_parameter(self, tensor: str) -> bool:
-        return any(
-            facts is not None and facts.of(tensor) is not None for _, facts in rank_facts(self._record, self._scope)
-        )
+        return any(facts is not None and facts.of(tensor) is not None for _, facts in self._ranks())
 
     def _squares(self, name: str, tensor: str) -> tuple[StepColumns, int]:
         """Sums of squares and numbers of parts by step, and how many parts that hold something there are."""
         sums, counted, values, parts = StepColumns(0.0, 0.0), Counted(tensor), RankValues(self._record.path), 0
-        for rank, facts in rank_facts(self._record, self._scope):
+        for rank, facts in self._ranks():
             if counted.takes(facts):
                 parts += 1
                 _add_squares(sums, *unique_steps(*values.read(rank, name)))
@@ -127,7 +133,7 @@ class MergedRanks:
         group = name.removeprefix(self._prefix + _TOTAL)
         sums, values, parts, mixed = StepColumns(0.0, 0.0), RankValues(self._record.path), 0, False
         seen: set[str] = set()
-        for rank, facts in rank_facts(self._record, self._scope):
+        for rank, facts in self._ranks():
             if facts is None:
                 continue
             new = [f"{one.part} {next(iter(one.elements), '')}" not in seen for one in facts.placed]
@@ -145,9 +151,7 @@ class MergedRanks:
     def _from_tensors(self, name: str, group: str) -> MergedSeries:
         kind = group.replace("/", "_") if "/" in group else group.removesuffix("s")
         tensors = dict.fromkeys(
-            tensor
-            for _, facts in rank_facts(self._record, self._scope)
-            for tensor in ({} if facts is None else facts.parameters)
+            tensor for _, facts in self._ranks() for tensor in ({} if facts is None else facts.parameters)
         )
         sums, parts = StepColumns(0.0, 0.0), 0
         for tensor in tensors:

@@ -219,6 +219,13 @@ def test_ranks_with_other_parameters_are_compared_in_what_they_share(path):
     assert found.not_compared == ("the ranks hold different parameters: rank 0 has a, rank 1 has not",)
 
 
+def test_clocks_that_differ_by_minutes_change_nothing(path):
+    for rank in range(2):
+        write(path, rank, placed=[whole(a=2)], series={"loss": [1.0] * 21} | checks(*SAME), clock_s=-600.0 * rank)
+    found = compared(path)
+    assert (found.findings, found.invariant.checked, found.reached) == ((), 5, {0: 20, 1: 20})
+
+
 def test_one_rank_is_compared_with_none(path):
     write(path, 0, placed=[whole(a=2)], ranks=1, series={"loss": [1.0]})
     assert compared(path).world_size == 1

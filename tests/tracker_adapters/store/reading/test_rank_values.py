@@ -1,0 +1,62 @@
+"""One series, histogram or text of each rank, with no store left open."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_text
+
+import stepscope
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for rank in range(2):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank, resume=rank > 0) as run:
+            for step, value in enumerate([1.0, math.nan, math.inf]):
+                run.scalar("loss", value + rank, step=step)
+            run.scalar("back", 1.0, step=5)
+            run.scalar("back", 2.0, step=3)
+            run.histogram("h", np.full(rank + 1, 3.0), step=4)
+            run.text("note", "first", step=0)
+            run.text("note", "last", step=0)
+    return tmp_path / "run"
+
+
+def test_series_are_those_of_scalars_also_where_steps_go_back(folder):
+    values = RankValues(folder)
+    with stepscope.read_run(folder) as record:
+        for rank in range(2):
+            for name in ("loss", "back"):
+                steps, found = values.read(rank, name)
+                expected = record.scalars(name, rank)
+                np.testing.assert_array_equal(steps, expected.steps)
+                np.testing.assert_array_equal(found, expected.values)
+
+
+def test_what_a_rank_has_not_is_empty(folder):
+    steps, found = RankValues(folder).read(0, "lost")
+    assert len(steps) == len(found) == 0
+    assert read_histogram(folder, 0, "h", 5) is None
+    assert read_histogram(folder, 0, "lost", 4) is None
+    assert read_text(folder, 0, "lost") is None
+
+
+def test_histograms_and_the_last_text(folder):
+    assert [read_histogram(folder, rank, "h", 4).count for rank in range(2)] == [1, 2]
+    assert read_text(folder, 1, "note") == "last"
+
+
+def test_a_later_attempt_takes_the_place_of_an_earlier_one(folder):
+    with stepscope.open_run(folder, sinks=[], rank=0, resume=True) as run:
+        run.scalar("loss", 9.0, step=1)
+    steps, found = RankValues(folder).read(0, "loss")
+    assert (steps.tolist(), found.tolist()) == ([0, 1, 2], [1.0, 9.0, math.inf])
+
+
+def test_no_file_stays_open(folder):
+    RankValues(folder).read(0, "loss")
+    read_histogram(folder, 1, "h", 4)
+    opened = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+    assert not [path for path in opened if folder in path.parents]
