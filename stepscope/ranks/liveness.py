@@ -8,7 +8,7 @@ from tracker_adapters.store.reading.rank_values import read_text
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
-from debuggers.diagnosis.rank_facts import STACK_NAME
+from debuggers.diagnosis.rank_facts import HEARTBEAT_NAME, STACK_NAME
 from stepscope.ranks.findings import names_of, rank_finding
 
 _HEAD = re.compile(r"last step: (-?\d+)\nseconds since: (\d+)\ncollectives: (-?\d+)\nin: (.*)\n")
@@ -16,6 +16,10 @@ _WAITING = ("torch/distributed/", "torch/autograd/graph.py", "torch/_tensor.py")
 """Files in whose functions a rank waits for others: collectives, and backward passes that reduce gradients."""
 _FILE = re.compile(r'^  File "([^"]+)", line ', re.MULTILINE)
 _RULE = "no step for a minute on any rank (STEPSCOPE_HANG_SECONDS), to the end of what was recorded"
+
+
+LIVE_HANG_S = 300.0
+"""Seconds without a step after which a run that is live has hung (stepscope's own choice)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,8 @@ def hung_ranks(record: RunRecord, prefix: str, reached: dict[int, int]) -> Itera
     """Yields a finding that names the ranks for which the others wait, where no rank takes a step any more.
 
     Those that say nothing at all, or else those that are in no collective, or else those that have begun the fewest.
-    Each rank is judged by its own clock.
+    Each rank is judged by its own clock. While the run is live, five minutes have to pass: others wait rightly while
+    one validates, or writes a checkpoint.
 
     Args:
         record: The run.
@@ -65,7 +70,9 @@ def hung_ranks(record: RunRecord, prefix: str, reached: dict[int, int]) -> Itera
     silent = [
         rank for rank in stacks if rank not in known and reached[rank] <= max(reached[one] for one in known or [rank])
     ]
-    if not known or len(known) + len(silent) < len(stacks):
+    if not any(stack.waits for stack in known.values()) or len(known) + len(silent) < len(stacks):
+        return  # a validation or a checkpoint of all ranks may take as long
+    if record.is_live and min(_silent_s(record, prefix, rank) for rank in known) < LIVE_HANG_S:
         return
     step = max(stack.step for stack in known.values())
     begun = {stack.collectives for stack in known.values()}
@@ -111,3 +118,14 @@ def _last_stack(record: RunRecord, prefix: str, rank: int, reached: int) -> Stac
     text = read_text(record.path, rank, f"{prefix}{STACK_NAME}")
     stack = None if text is None else Stack.of(text)
     return stack if stack is not None and stack.step >= reached else None
+
+
+def _silent_s(record: RunRecord, prefix: str, rank: int) -> float:
+    """Seconds from a rank's last step to its last heartbeat."""
+    names = prefix + HEARTBEAT_NAME, f"{prefix}step_ms"
+    found = record.many_scalars(names, rank)
+    if names[0] not in found:
+        return 0.0
+    last_ns = int(found[names[0]].times_ns[-1])
+    since_ns = found[names[1]].times_ns[-1] if names[1] in found else found[names[0]].times_ns[0]
+    return (last_ns - int(since_ns)) / 1e9

@@ -179,6 +179,7 @@ def stack(step=20, count=9, where="load", files=""):
         (stack(files=WAITING), stack(files=WAITING, count=8), "rank 1 is in train.py, line 3, in load after step 20"),
         (stack(files=WAITING), stack(files=WAITING), "all ranks wait since step 20"),
         (stack(step=10), stack(step=10), None),  # steps came after it
+        (stack(), stack(), None),  # none waits: a validation that takes long
         ({}, {}, None),
     ],
 )
@@ -188,6 +189,20 @@ def test_the_rank_that_the_others_wait_for_is_named(path, first, second, expecte
     found = compared(path).findings
     assert [finding.kind for finding in found] == (["hung_rank"] if expected else [])
     assert all(finding.evidence.startswith(expected) for finding in found)
+
+
+@pytest.mark.parametrize("seconds, expected", [(299, []), (301, ["hung_rank"])])
+def test_a_live_run_has_hung_after_five_minutes(path, seconds, expected):
+    began_ns = 10**18
+    runs = [stepscope.open_run(path, sinks=[], rank=rank, resume=rank > 0) for rank in range(2)]
+    for rank, run in enumerate(runs):
+        run.scalars(["step_ms"], [1.0], step=20, time_ns=began_ns)
+        run.scalars(["stepscope/heartbeat"], [9.0], step=20, time_ns=began_ns + seconds * 10**9)
+        run.text("stepscope/stack", stack(files=WAITING if rank else "")["stepscope/stack"], step=20)
+        run.flush_store()
+    assert kinds(path) == expected
+    for run in runs:
+        run.close()
 
 
 def test_a_run_that_finished_has_not_hung(path):
