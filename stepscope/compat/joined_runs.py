@@ -58,6 +58,8 @@ def join_or_open(folder: str | Path, *, scope: str = "", **options: Any) -> Join
     key = "script" if own is not None else str(Path(folder).expanduser().absolute())
     with _lock:
         writers = _shared.setdefault(key, [])
+        if writers and writers[0].run.info.status != "running":  # somebody else has closed it
+            writers.clear()
         try:
             if own is not None:
                 emitter: Emitter = own.scoped(scope) if scope and writers else own

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from stepscope.compat.errors import UnsupportedCallError, missing
-from stepscope.compat.wandb import opening
+from stepscope.compat.wandb import opening, plot
 from stepscope.compat.wandb.artifact import Artifact
 from stepscope.compat.wandb.data_types import Audio, Histogram, Html, Image, Table, Video
 from stepscope.compat.wandb.logged_run import Run
@@ -153,6 +153,7 @@ __all__ = [
     "log",
     "log_artifact",
     "login",
+    "plot",
     "save",
     "unwatch",
     "watch",

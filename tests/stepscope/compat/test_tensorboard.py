@@ -151,6 +151,14 @@ def test_writers_of_one_folder_share_a_run_and_a_second_start_gets_a_number(tmp_
         assert record.scalars("b").values.tolist() == [2.0]
 
 
+def test_a_writer_does_not_join_a_run_that_was_closed(tmp_path, no_sinks):
+    left = SummaryWriter(tmp_path / "run")
+    left.run.close()
+    with SummaryWriter(tmp_path / "run") as writer:
+        assert writer.run is not left.run
+    left.close()
+
+
 def test_under_stepscope_run_all_writers_record_in_its_run(tmp_path):
     with stepscope.open_run(tmp_path / "own", sinks=[]) as run, script_run(run):
         train, val = SummaryWriter(tmp_path / "log" / "train"), SummaryWriter(tmp_path / "log" / "val")
