@@ -108,7 +108,7 @@ $(VENV)/dev.ready: pyproject.toml constraints.txt
 	$(CONSTRAINED) --editable '.[dev]'
 	touch $@
 
-# The oldest supported torch and the newest W&B SDK.
+# The corners of the matrix in tox.ini: oldest and newest versions of what we depend on.
 versions: $(VENV)/dev.ready
 	.ci/versions
 

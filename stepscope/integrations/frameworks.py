@@ -16,7 +16,7 @@ TESTED = {
     "mmengine": ("0.10", "0.10"),
     "pytorch-ignite": ("0.5", "0.5"),
     "torchtitan": ("0.3", "0.3"),
-    "transformers": ("5.23", "5.23"),
+    "transformers": ("5.0", "5.23"),
 }
 """The first and the last minor version that the tests ran with, by the name under which a framework is installed."""
 _log = logging.getLogger(__name__)
