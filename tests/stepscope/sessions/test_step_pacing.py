@@ -64,9 +64,11 @@ def test_a_pause_is_no_part_of_a_step(clock):
     with steps.paused():
         clock.now += 50.0
     clock.now += 1.0
-    assert steps.close(0, measured=True) == 3.0
+    steps.close(0, measured=True)
+    assert steps.plain_s == 3.0
     clock.now += 4.0
-    assert steps.close(1, measured=False) == 4.0
+    steps.close(1, measured=False)
+    assert steps.plain_s == 4.0
     assert steps.overhead().plain_s == 7.0
 
 
@@ -76,4 +78,5 @@ def test_a_pause_that_ends_in_an_exception_is_no_part_of_a_step_either(clock):
     with pytest.raises(KeyError), steps.paused():
         clock.now += 50.0
         raise KeyError
-    assert steps.close(0, measured=True) == 0.0
+    steps.close(0, measured=True)
+    assert steps.plain_s == 0.0
