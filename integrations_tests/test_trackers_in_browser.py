@@ -65,6 +65,7 @@ def test_mlflow_shows_metrics_and_artifacts(demo, tmp_path):
         browser_page(tmp_path) as page,
     ):
         import mlflow
+        from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
         client = mlflow.MlflowClient(database)
         experiment = next(e for e in client.search_experiments() if e.name != "Default")
@@ -81,24 +82,34 @@ def test_mlflow_shows_metrics_and_artifacts(demo, tmp_path):
         page.locator(".js-plotly-plot path.js-line").nth(2).wait_for(state="attached")
         screenshot(page, "mlflow_metrics", tmp_path)
 
-        def open_artifact(*path):
-            page.goto(f"{run_page}/artifacts{training}")
-            for name in path:
-                page.locator(f'[data-testid="artifact-tree-node"][artifact-name="{name}"]').first.click()
+        def open_artifact(*path, shows):
+            """Opens it anew until it is shown: MLflow's tree loses a click on a node that it draws again meanwhile."""
+            for attempt in range(4):
+                page.goto(f"{run_page}/artifacts{training}")
+                page.reload()
+                for name in path:
+                    page.locator(f'[data-testid="artifact-tree-node"][artifact-name="{name}"]').first.click()
+                try:
+                    shows.first.wait_for(timeout=20_000)
+                except PlaywrightTimeoutError:
+                    if attempt == 3:
+                        raise
+                else:
+                    return
 
-        open_artifact("histograms", "gradients~fc1.weight.png")
-        page.locator('[class*="image"] img, img[src*="blob:"]').first.wait_for()
+        picture = page.locator('[class*="image"] img, img[src*="blob:"]')
+        open_artifact("histograms", "gradients~fc1.weight.png", shows=picture)
         screenshot(page, "mlflow_heat_map", tmp_path)
         summary = next(
             file.path for file in client.list_artifacts(run.info.run_id, "pages/validation~page_0") if not file.is_dir
         )
-        open_artifact(*summary.split("/"))
         summary_page = page.frame_locator("iframe").first
-        summary_page.get_by_text("feature_map float32 (16, 8, 8) from ").first.wait_for()
+        open_artifact(*summary.split("/"), shows=summary_page.get_by_text("feature_map float32 (16, 8, 8) from "))
         maps = summary_page.locator("img").first
         assert maps.evaluate("picture => picture.naturalWidth") > 20
         screenshot(page, "mlflow_page", tmp_path)
-        open_artifact("alerts", "checkpoint")
-        page.get_by_text(re.compile(r"step_0*138_\d+\.txt")).first.click()
+        alert = page.get_by_text(re.compile(r"step_0*138_\d+\.txt"))
+        open_artifact("alerts", "checkpoint", shows=alert)
+        alert.first.click()
         page.get_by_text("epoch 5: accuracy 0.9").first.wait_for()
         screenshot(page, "mlflow_alert", tmp_path)

@@ -74,6 +74,7 @@ export class Board {
     if (rank !== this.rank) {
       this.rank = rank;
       this.catalogue = new Catalogue(this.context.source, this.ranks);
+      this.list.forget(); // another rank may not have these series
       void this.loadNames(this.ranks.runs().map(({ key }) => key));
       return;
     }

@@ -127,9 +127,18 @@ export class VirtualList {
     item.resize(width, row.height);
   }
 
+  /** Closes all that exists; the rows keep their places until others are set. */
+  forget() {
+    for (const item of this.items.values()) {
+      item.close();
+      item.element.remove();
+    }
+    this.items = new Map();
+  }
+
   close() {
     window.removeEventListener("scroll", this.onScroll);
     this.observer.disconnect();
-    for (const item of this.items.values()) item.close();
+    this.forget();
   }
 }
