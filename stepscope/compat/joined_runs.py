@@ -22,11 +22,13 @@ class JoinedRun:
     Attributes:
         run: The run.
         emitter: Where this writer emits: the run, or a scope in it.
+        scope: What tells this writer from others that log under the same names, empty where none do.
         is_scripts: Whether it is the run of ``stepscope run``, which closes and watches by itself.
     """
 
     def __init__(self, run: Run, emitter: Emitter, key: str, *, is_scripts: bool) -> None:
         self.run, self.emitter, self.is_scripts = run, emitter, is_scripts
+        self.scope = ""
         self._key = key
 
     def leave(self, *, failed: bool = False) -> None:
@@ -62,7 +64,8 @@ def join_or_open(folder: str | Path, *, scope: str = "", **options: Any) -> Join
             writers.clear()
         try:
             if own is not None:
-                emitter: Emitter = own.scoped(scope) if scope and writers else own
+                mixes = any(writer.scope for writer in writers)
+                emitter: Emitter = own.scoped(scope) if scope and mixes else own
                 joined = JoinedRun(own, emitter, key, is_scripts=True)
             elif writers:
                 joined = JoinedRun(writers[0].run, writers[0].run, key, is_scripts=False)
@@ -73,5 +76,6 @@ def join_or_open(folder: str | Path, *, scope: str = "", **options: Any) -> Join
             if not writers:
                 del _shared[key]
             raise
+        joined.scope = scope
         writers.append(joined)
     return joined
