@@ -8,12 +8,17 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
+import tracker_adapters
+
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import ENGINE_FUNCTION
 from debuggers.torch_internals.dispatch import OPERATOR_FILES
 
 _ROOT = Path(__file__).parents[2]
-_OURS = tuple(f"{_ROOT / package}{os.sep}" for package in ("debuggers", "stability", "stepscope"))
+_OURS = (
+    *(f"{_ROOT / package}{os.sep}" for package in ("debuggers", "stability", "stepscope")),
+    f"{Path(tracker_adapters.__file__).parent}{os.sep}",
+)
 _TORCH = f"{Path(torch.__file__).parent}{os.sep}"
 _STANDARD = f"{Path(os.__file__).parent}{os.sep}"
 _PACKAGES = "site-packages", "dist-packages"
