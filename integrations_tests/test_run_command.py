@@ -85,6 +85,7 @@ def test_a_script_does_the_same_and_is_recorded_from_its_first_step(place):
         assert record.info.environment["command"] == "train.py 12 1"
 
 
+@pytest.mark.slow
 def test_an_exception_looks_as_python_shows_it_and_the_run_has_failed(place):
     raising = ("train.py", "3", "0", "raise", "ValueError('the data are gone')")
     alone, both = plain(place, *raising), watched(place, *raising)
@@ -102,6 +103,7 @@ def test_a_module_gets_its_arguments_and_its_exit_code_is_the_commands(place):
         assert record.info.status == "failed"
 
 
+@pytest.mark.slow
 def test_a_script_that_trains_nothing_is_said_and_one_that_is_missing_makes_no_run(place):
     both = watched(place, "train.py", "0", "0")
     assert both.returncode == 0
@@ -117,6 +119,7 @@ def test_a_script_that_trains_nothing_is_said_and_one_that_is_missing_makes_no_r
     assert not (place / "runs" / "train-2").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_it_as_it_ends_python(place):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     starting = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
