@@ -4,7 +4,7 @@ import logging
 import threading
 
 from tracker_adapters.artifacts import Alert
-from tracker_adapters.terminal_text import say
+from tracker_adapters.terminal_text import printable, say
 
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _SHARED = (
@@ -34,7 +34,7 @@ class TerminalAlerts:
 
     def tell(self, alert: Alert) -> None:
         """Prints an alert or logs it; may be called from any thread."""
-        text = f"{alert.name}: {_at_step(alert)}"
+        text = printable(f"{alert.name}: {_at_step(alert)}")
         with self._lock:
             first = alert.name not in self._told
             if first and self._prints(alert):

@@ -28,6 +28,13 @@ def test_an_alert_says_what_where_and_where_to_look(capsys):
     ]
 
 
+def test_what_a_terminal_would_obey_is_shown(capsys):
+    TerminalAlerts("runs/exp1").tell(alert("fdp\u202egpj", "\x1b[2Jtwo\nlines"))
+
+    told = capsys.readouterr().err
+    assert told.startswith("stepscope: error: fdp\\u202egpj: \\x1b[2Jtwo\nlines at step 7 (")
+
+
 def test_a_name_is_printed_once_and_then_logged(capsys, caplog):
     alerts = TerminalAlerts("runs/exp1")
     with caplog.at_level(logging.INFO):

@@ -24,7 +24,7 @@ export async function partingOf(context, first, second) {
     rank !== otherRank && element("p", { class: "note" }, `Rank ${rank} of ${names[0]} is compared with rank ${otherRank} of ${names[1]}: the lowest that each run has.`),
     element("h3", null, settings.length ? counted(settings.length, "setting that differs", "settings that differ") : "No setting that is known differs"),
     settings.length > 0 && table(["setting", ...names], settings.slice(0, 200).map((one) => [one.name, String(one.first), String(one.second)])),
-    element("h3", null, series.length ? `Of ${counted(compared, "series", "series")} ${series.length.toLocaleString("en")} differ; first:` : `${counted(compared, "series", "series")} known of both: all are equal at their common steps`),
+    element("h3", null, series.length ? `Of ${counted(compared, "series", "series")} ${series.length.toLocaleString("en")} differ; first:` : compared ? `${counted(compared, "series", "series")} known of both: all are equal at their common steps` : "No series is known of both"),
     series.length > 0 && table(["series", "differs from step", "beyond noise from step", ...names], series.slice(0, SHOWN).map((one) => [
       link(context, one, first, second), stepText(one.since_step), one.beyond_noise === null ? "never" : stepText(one.beyond_noise),
       numberText(jsonNumber(one.first)), numberText(jsonNumber(one.second)),
