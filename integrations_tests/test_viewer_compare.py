@@ -36,6 +36,7 @@ def runs(tmp_path_factory):
         with stepscope.open_run(about, resume=attempt > 0, **options) as run:
             for step in range(10):
                 run.scalar("loss", 1.0, step=attempt * 10 + step)
+            run.describe(environment={"packages": "numpy==2.1\ntorch==2.7"})
     with stepscope.open_run(about, sinks=[], rank=1) as run:
         run.scalar("loss", 2.0, step=0)
     return folder
@@ -159,6 +160,10 @@ def test_run_shows_what_the_run_is_and_what_became_of_it(page, served, runs):
     expect(sections["Configuration"]).to_contain_text("***")
     expect(page.locator("body")).not_to_contain_text("hush")
     expect(sections["Environment"]).to_contain_text("python")
+    packages = sections["Environment"].locator("details", has_text="2 entries")
+    expect(packages.get_by_text("torch==2.7")).to_be_hidden()
+    packages.locator("summary").click()
+    expect(packages.get_by_text("torch==2.7")).to_be_visible()
     delivered = sections["Delivery"].get_by_role("row", name=re.compile("local"))
     expect(delivered).to_contain_text("20")
     expect(delivered).to_contain_text("done")
