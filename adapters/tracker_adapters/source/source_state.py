@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tracker_adapters.child_process import step_back
 from tracker_adapters.redaction import redact
 
 LIMIT_S = 20.0
@@ -134,6 +135,7 @@ def _output_of(process: subprocess.Popen[bytes], deadline: float) -> str:
 
 def main() -> None:
     """Answers the request on standard input."""
+    step_back()
     asked: dict[str, Any] = json.load(sys.stdin)
     environment, patch = Repository(Path(asked["folder"])).state() if asked["folder"] else ({}, "")
     if installed := packages(asked["paths"]):
