@@ -9,7 +9,7 @@ from tracker_adapters.emitter import Emitter
 
 from debuggers.diagnosis.rank_facts import RANK_NAME, RankFacts, encode_rank
 from debuggers.diagnosis.signals import PREFIX
-from debuggers.gradients.parameters import Gradients, Parameters
+from debuggers.gradients.parameters import Parameters
 from debuggers.host_arrays.graph_capture import is_capturing
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.ranks.checksums import Checksums, as_numbers, together
@@ -72,23 +72,31 @@ class RankRecorder:
         time_ns = time.time_ns()
         if batch is not None:
             self._push(step, time_ns, ("batch_checksum", "", ()), Checksums([batch]))
-        for suffix, places in self._copied(found):
-            names = tuple(found.names[place] for place in places)
-            for kind, tensors in (("weight", found.parameters), ("gradient", found.tensors)):
-                sums = Checksums([tensors[place] for place in places])
-                self._push(step, time_ns, (f"{kind}_checksum{suffix}", f"{kind}_bits", names), sums)
+        # Of weights also those without a gradient at this step: ranks need not use the same parameters.
+        trained = [
+            pair for pair in zip(self._parameters.names, self._parameters.tensors, strict=True) if pair[1].requires_grad
+        ]
+        self._check_all(step, time_ns, "weight", trained)
+        self._check_all(step, time_ns, "gradient", list(zip(found.names, found.tensors, strict=True)))
 
-    def _copied(self, found: Gradients) -> list[tuple[str, list[int]]]:
+    def _check_all(self, step: int, time_ns: int, kind: str, named: list[tuple[str, torch.Tensor]]) -> None:
+        names = tuple(name for name, _ in named)
+        for suffix, places in self._copied(names):
+            sums = Checksums([named[place][1] for place in places])
+            chosen = tuple(names[place] for place in places)
+            self._push(step, time_ns, (f"{kind}_checksum{suffix}", f"{kind}_bits", chosen), sums)
+
+    def _copied(self, names: tuple[str, ...]) -> list[tuple[str, list[int]]]:
         """The places of the parameters of which other ranks have copies: the whole ones, and shards."""
-        if found.names not in self._groups:
+        if names not in self._groups:
             whole: list[int] = []
             shards: list[int] = []
-            for place, name in enumerate(found.names):
+            for place, name in enumerate(names):
                 placed = self.facts.of(name)
                 if placed is not None and placed.has_copies and name not in self._left_out:
                     (shards if placed.part else whole).append(place)
-            self._groups[found.names] = [pair for pair in (("", whole), ("/shards", shards)) if pair[1]]
-        return self._groups[found.names]
+            self._groups[names] = [pair for pair in (("", whole), ("/shards", shards)) if pair[1]]
+        return self._groups[names]
 
     def _push(self, step: int, time_ns: int, names: tuple[str, str, tuple[str, ...]], sums: Checksums) -> None:
         """Emits sums as soon as they are on the host; ``names`` are that of all, the group of each, and the tensors."""
