@@ -1,8 +1,10 @@
 """The W&B sink online, through the SDK and its service process: it ends in time, and starts anew after a bad end."""
 
+import json
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from tracker_adapters.errors import StartOver
@@ -23,6 +25,23 @@ def test_after_a_clean_end_it_goes_on_in_the_same_run(server_of_wandb, options):
         token = carried(options, batch(step), token)
     assert [row["step"] for row in server_of_wandb.runs["contract"].history] == [0, 1, 2]
     assert not services()
+
+
+def test_what_a_run_says_of_itself_later_is_uploaded(server_of_wandb, options):
+    sink = opened(options)
+    sink.write(batch(0))
+    sink.flush()
+    sink.describe(replace(INFO, name="renamed", config={"lr": 0.5}, tags=("t1", "t2"), environment={"commit": "0123"}))
+    sink.write(batch(1))
+    token = sink.flush()
+    sink.finish("finished")
+    sink.close()
+    run = server_of_wandb.runs["contract"]
+    assert (run.about["displayName"], run.about["tags"]) == ("renamed", ["t1", "t2"])
+    assert json.loads(run.about["config"])["lr"]["value"] == 0.5
+    assert [row["step"] for row in run.history] == [0, 1]
+    carried(options, batch(2), token)  # its position was noted: it goes on in the same run
+    assert [row["step"] for row in run.history] == [0, 1, 2]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # in the SDK's own threads
