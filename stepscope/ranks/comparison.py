@@ -11,7 +11,7 @@ from stepscope.ranks.configurations import different_configurations, names_apart
 from stepscope.ranks.desync import find_desync
 from stepscope.ranks.findings import names_of
 from stepscope.ranks.liveness import hung_ranks, missing_ranks, not_recorded
-from stepscope.ranks.own_values import non_finite_ranks, shared_batches
+from stepscope.ranks.own_values import odd_losses, shared_batches
 from stepscope.ranks.placements import rank_facts
 from stepscope.ranks.speed import stragglers
 
@@ -64,7 +64,7 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
     desync = find_desync(record, prefix, known)
     findings = [
         *desync.findings,
-        *non_finite_ranks(record, prefix, known),
+        *odd_losses(record, prefix, known),
         *shared_batches(record, prefix, known),
         *(() if apart else different_configurations(record, prefix, known)),
         *(() if apart else stragglers(record, prefix, known)),

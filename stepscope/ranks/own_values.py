@@ -14,22 +14,30 @@ from stepscope.ranks.findings import names_of, rank_finding
 from stepscope.ranks.sums import unique_steps
 
 _LEAST_BATCHES, _COMPARED = 3, 10
+_LEAST_RANKS, _LEAST_STEPS, _FAR = 8, 20, 6.0
+_NORMAL = 1.4826
+"""By how much the median distance of normal numbers from their median falls short of their standard deviation."""
 _SHARED = 0.9
 """Share of the checks at which two ranks have the same batch, from which they do so by mistake (stepscope's choice)."""
 
 
-def non_finite_ranks(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+def odd_losses(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
     """Yields a finding for the ranks whose loss is NaN or infinite first, while that of others is finite.
 
-    A step later averaged gradients have made all of them so.
+    A step later averaged gradients have made all of them so. One of level info names ranks whose loss lies far from
+    that of the others, of eight or more.
     """
     values, firsts, lasts = RankValues(record.path), {}, {}
+    levels: dict[int, float] = {}
     for rank in ranks:
         steps, losses = unique_steps(*values.read(rank, f"{prefix}loss"))
         broken = np.flatnonzero(~np.isfinite(losses))
         if len(steps):
             firsts[rank] = int(steps[broken[0]]) if len(broken) else math.inf
             lasts[rank] = int(steps[-1])
+            late = losses[len(losses) // 2 :]
+            if len(steps) >= _LEAST_STEPS and np.isfinite(late).any():
+                levels[rank] = float(np.median(late[np.isfinite(late)]))
     first = min(firsts.values(), default=math.inf)
     guilty = [rank for rank, step in firsts.items() if step == first]
     others = [rank for rank in firsts if rank not in guilty and lasts[rank] >= first]
@@ -38,6 +46,23 @@ def non_finite_ranks(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]
         rule = "NaN or infinity in the loss of some ranks at the first step that has any"
         last = max(lasts[rank] for rank in guilty)
         yield rank_finding("non_finite_rank", names_of(guilty), int(first), last, evidence=evidence, rule=rule)
+    yield from _outliers(levels, lasts)
+
+
+def _outliers(levels: dict[int, float], lasts: dict[int, int]) -> Iterator[Finding]:
+    if len(levels) < _LEAST_RANKS:
+        return
+    found = np.array(list(levels.values()))
+    middle = float(np.median(found))
+    spread = float(np.median(np.abs(found - middle))) * _NORMAL
+    far = (np.abs(found - middle) > _FAR * spread) & (np.abs(found - middle) > abs(middle) / 2)
+    for rank in np.array(list(levels))[far].tolist():
+        evidence = f"its loss is {levels[rank]:.3g} in the later half, and {middle:.3g} that of the median rank"
+        rule = "6 robust standard deviations, and half of the median, away from the median rank; of 8 ranks or more"
+        numbers = {"value": levels[rank], "threshold": middle}
+        yield rank_finding(
+            "outlier_rank", f"rank {rank}", 0, lasts[rank], evidence=evidence, rule=rule, level="info", **numbers
+        )
 
 
 def shared_batches(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:

@@ -113,6 +113,13 @@ def test_ranks_that_are_all_nan_name_none(path):
     assert kinds(path) == []
 
 
+@pytest.mark.parametrize("level, expected", [(1.2, []), (2.0, [("outlier_rank", "info", "rank 7")])])
+def test_a_loss_far_from_the_others_is_told(path, level, expected):
+    for rank in range(8):
+        write(path, rank, placed=[whole(a=2)], ranks=8, series={"loss": [level if rank == 7 else 1 + rank / 100] * 20})
+    assert [(one.kind, one.level, one.name) for one in compared(path).findings] == expected
+
+
 def batches(*values):
     return {"diagnosis/batch_checksum": dict(zip(CHECKS, values, strict=True))}
 
