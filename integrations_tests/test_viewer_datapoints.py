@@ -204,14 +204,19 @@ def test_hostile_markdown_is_shown_at_once(page):
         "heading": f"# a{' ' * 200_000}b{'#' * 200_000}c",
         "cells": f"{'|a' * 100_000}\n{'|-' * 100_000}",
         "marks": "*a **b " * 50_000,
-        "nested": "\n".join(f"{'  ' * depth}- x" for depth in range(2000)),
+        "nested": "\n".join(f"{'  ' * depth}- x" for depth in range(500)),
+        "long": "# t\n" + "a b\n" * 100_000,
     }
     with stepscope.open_run(page.folder / "runs/markdown", sinks=[]) as run:
         for name, text in hostile.items():
             run.text(name, text, step=0)
     until(lambda: page.find_runs() and "markdown" in page.keys)
     for name in hostile:
-        page("texts", ["markdown"], name=name).locator(".markdown").wait_for(timeout=10_000)
+        shown = page("texts", ["markdown"], name=name)
+        shown.locator(".markdown").wait_for(timeout=10_000)
+    shown.get_by_text("the first 300,000 of 400,004 characters").wait_for()
+    shown.get_by_role("button", name="Show all as plain text").click()
+    assert shown.locator("pre.text").evaluate("(pre) => pre.textContent.length") == 400_004
 
 
 def test_texts_are_markdown_and_never_html(page):

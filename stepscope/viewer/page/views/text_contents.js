@@ -17,6 +17,7 @@ import { SmallLines } from "../small_lines.js";
 /** @type {{text: Show, table: Show, curve: Show}} */
 export const CONTENTS = { text: texts, table: tables, curve: curves };
 
+const MOST_CHARACTERS = 300_000;
 const MARKDOWN = /^#{1,6}\s|^\s*[-*+]\s|\*\*|`|\]\(http|^\|/m;
 
 /**
@@ -68,6 +69,16 @@ function section({ run }, entry, ...content) {
     error, ...(entry && !entry.error ? content : []));
 }
 
+/** A text, of a very long one its beginning: browsers take seconds to lay one out. @param {string} text @param {boolean} plain */
+function contents(text, plain) {
+  const begin = text.slice(0, MOST_CHARACTERS).replace(/\p{Surrogate}$/u, "");
+  const shown = !plain && MARKDOWN.test(begin) ? markdown(begin) : element("pre", { class: "text" }, begin);
+  if (text.length <= MOST_CHARACTERS) return shown;
+  const all = element("button", { click: () => made.replaceChildren(element("pre", { class: "text" }, text)) }, "Show all as plain text");
+  const made = element("div", null, shown, element("p", { class: "note" }, `the first ${MOST_CHARACTERS.toLocaleString("en")} of ${text.length.toLocaleString("en")} characters `, all));
+  return made;
+}
+
 /** @type {Show} */
 async function texts(context, name, runs) {
   const plain = element("input", { type: "checkbox", checked: context.params.get("plain") === "1" });
@@ -75,7 +86,7 @@ async function texts(context, name, runs) {
   const draw = async (/** @type {number} */ step) => Promise.all(runs.map(async (ofRun) => {
     const entry = await entryAt(context, "texts", name, ofRun, step);
     const text = entry?.text ?? "";
-    return section(ofRun, entry, !plain.checked && MARKDOWN.test(text) ? markdown(text) : element("pre", { class: "text" }, text));
+    return section(ofRun, entry, contents(text, plain.checked));
   }));
   const all = async () => made.replaceChildren(await bySteps(context, runs, draw, element("label", null, plain, " as plain text")));
   plain.addEventListener("change", () => {
