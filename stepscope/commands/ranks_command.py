@@ -20,7 +20,7 @@ _MOST = 64
 _COLUMNS = ("rank", "last step", "strategy", "elements", "step without waiting")
 
 
-@click.command("ranks", epilog="\b\nExample:\n  stepscope ranks runs/ddp")
+@click.command("ranks", epilog="\b\nExample:\n  stepscope ranks runs/exp1")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @click.option("--scope", default="", help="The session's scope, such as D after run.scoped('D').")
 @one_line_errors

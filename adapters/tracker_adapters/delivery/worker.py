@@ -217,14 +217,9 @@ class DeliveryWorker:
             return position
         if token is None:
             return position
+        seq, thinning, bisection = position.seq, position.thinning, self._retries.bisection.encode()
         return ledger.advance(
-            self.key,
-            position,
-            seq=position.seq,
-            token=token,
-            unshown={},
-            bisection=self._retries.bisection.encode(),
-            thinning=position.thinning,
+            self.key, position, seq=seq, token=token, unshown={}, bisection=bisection, thinning=thinning
         )
 
     def _deliver_batch(
