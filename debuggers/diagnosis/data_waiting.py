@@ -32,6 +32,6 @@ def data_waiting(evidence: Evidence) -> DataWaiting | None:
         return None
     return DataWaiting(
         share=float(np.median(share.values[1:])),
-        step_ms=float(np.median(time.values)) if len(time) else np.nan,
+        step_ms=time.median(),
         since_step=int(share.steps[0]),
     )

@@ -30,6 +30,20 @@ class Series:
         """The first value; NaN if there is none."""
         return float(self.values[0]) if len(self) else np.nan
 
+    @property
+    def last(self) -> float:
+        """The last value; NaN if there is none."""
+        return float(self.values[-1]) if len(self) else np.nan
+
+    def median(self, otherwise: float = np.nan) -> float:
+        """Returns the median of the values, and what is given if there are none."""
+        return float(np.median(self.values)) if len(self) else otherwise
+
+    def late(self, fewest: int = 1) -> "Series":
+        """Returns the last third of the points, or so many if it has fewer."""
+        start = max(0, len(self) - max(fewest, len(self) // 3))
+        return Series(self.steps[start:], self.values[start:])
+
     def until(self, step: int) -> "Series":
         """Returns the points up to a step, and that one."""
         end = int(np.searchsorted(self.steps, step, "right"))

@@ -23,14 +23,14 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     argument = Argument("unshuffled_data")
     between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
     size = evidence["inputs/batch_size"]
-    if (len(size) and np.median(size.values) < 4) or _of_the_same_rows(evidence):
+    if size.median() < 4 or _of_the_same_rows(evidence):
         return argument
     # The mean of one sample left over at an epoch's end says nothing.
     several, jumping = _between_several(evidence)
     whole_batches = not len(size) or size.values.min() >= 4
     enough = len(between) >= FEWEST_BATCHES and _share_between(evidence) > LITTLE
     if whole_batches and enough and several > GROUPED and not _are_choices(evidence, jumping):
-        ratio = float(between.values[-1])
+        ratio = between.last
         weight = STRONG if ratio < 2 * GROUPED else CERTAIN
         drifts = not len(classes) and jumping <= GROUPED
         argument.add(
@@ -56,11 +56,11 @@ def of_one_class(evidence: Evidence) -> float | None:
     classes, so_far, size = (
         evidence[name] for name in ("targets/classes", "targets/classes_so_far", "inputs/batch_size")
     )
-    if len(classes) < FEWEST_BATCHES or not len(so_far) or so_far.values[-1] <= 1:
+    if len(classes) < FEWEST_BATCHES or not len(so_far) or so_far.last <= 1:
         return None
     alone, top = float(np.mean(classes.values == 1)), evidence["targets/top_share_so_far"]
-    rows = float(np.median(size.values)) if len(size) else 1.0
-    by_chance = float(top.values[-1]) ** rows if len(top) else 0.0
+    rows = size.median(1.0)
+    by_chance = top.last**rows if len(top) else 0.0
     return alone if alone > 0.5 + 0.5 * by_chance else None
 
 
@@ -78,7 +78,7 @@ def _between_several(evidence: Evidence) -> tuple[float, float]:
     the values of states, only drift. Both are the ratio itself where the means are unknown.
     """
     between, means = evidence["targets/between_batches"], evidence["targets/mean"].finite
-    ratio = float(between.values[-1]) if len(between) else 0.0
+    ratio = between.last if len(between) else 0.0
     whole = float(np.var(means.values, ddof=1)) if len(means) > 2 else 0.0
     if not whole > 0:
         return ratio, ratio

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from debuggers.diagnosis.evidence import Evidence
 
 
@@ -16,5 +14,5 @@ def binomial_deviation(evidence: Evidence, share: float, batches: int) -> float:
         batches: How many.
     """
     rows = evidence["inputs/batch_size"].finite
-    drawn = batches * (float(np.median(rows.values)) if len(rows) else 1.0)
+    drawn = batches * rows.median(1.0)
     return math.sqrt(share * (1 - share) / max(1.0, drawn))

@@ -90,11 +90,11 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
         and progress.last < 0.1 * level
         and not any("Dropout" in layer.kind for layer in evidence.facts.layers)
     )
-    if sure and len(entropy) and float(entropy.values[-1]) > max(UNSURE * level, 8 * progress.last):
+    if sure and len(entropy) and entropy.last > max(UNSURE * level, 8 * progress.last):
         argument.add(
             0.6,
             f"in a call without gradients after step {entropy.steps[-1]} the outputs have an entropy of "
-            f"{entropy.values[-1]:.2g}, which the loss is hardly below there; the training loss is {progress.last:.2g}",
+            f"{entropy.last:.2g}, which the loss is hardly below there; the training loss is {progress.last:.2g}",
             since=int(entropy.steps[-1]),
         )
     argument.advice = "Train on more rows, and pass session.validation(loss) of others: what is learnt is these rows."
@@ -117,15 +117,14 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
 
 def _level(evidence: Evidence, progress: Progress) -> float:
     """The loss of a constant output; the first loss where that is not known."""
-    baseline = evidence["baseline_loss"].finite.values
-    level = float(np.median(baseline)) if len(baseline) else 0.0
+    level = evidence["baseline_loss"].finite.median(0.0)
     return level if level > 0 else progress.first
 
 
 def _is_comparable(evidence: Evidence, validation: Series) -> bool:
     """Whether the validation loss is what the training loss is: not, say, a share of errors, which is smaller."""
     before = evidence["loss"].until(int(validation.steps[0])).finite.values[-3:]
-    return not len(before) or float(validation.values[0]) > 0.3 * float(np.median(before))
+    return not len(before) or validation.first > 0.3 * float(np.median(before))
 
 
 def over_regularized(evidence: Evidence) -> Argument:
@@ -139,7 +138,7 @@ def over_regularized(evidence: Evidence) -> Argument:
     gets_nowhere = not progress.failed and progress.fell < 0.35
     if len(norm) >= 5:
         lowest = int(norm.values.argmin())
-        shrunk = float(norm.values[lowest]) / max(float(norm.values[0]), 1e-30)
+        shrunk = float(norm.values[lowest]) / max(norm.first, 1e-30)
         down = float(np.mean(np.diff(norm.values[: lowest + 1]) < 0)) if lowest else 0.0
         if shrunk < 0.7 and down > 0.7:
             argument.add(
@@ -149,8 +148,8 @@ def over_regularized(evidence: Evidence) -> Argument:
                 since=int(norm.steps[0]),
             )
             pull = evidence["decay_cosine"].until(int(norm.steps[lowest])).finite
-            if len(pull) >= 3 and float(np.median(pull.values)) > 0.5:
-                argument.add(MODERATE, f"updates point at zero (cosine {np.median(pull.values):.2f})")
+            if len(pull) >= 3 and pull.median() > 0.5:
+                argument.add(MODERATE, f"updates point at zero (cosine {pull.median():.2f})")
             spread = evidence["outputs/batch_std"].finite.values
             if len(spread) >= 5 and float(np.median(spread[-3:])) < 0.02 * float(spread[0]):
                 argument.add(MODERATE, "the outputs hardly vary over a batch any more")
@@ -189,15 +188,11 @@ def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, 
         if len(validation) and float(np.median(validation.values[-2:])) < 0.8 * progress.last:
             argument.add(
                 MODERATE,
-                f"the validation loss ({validation.values[-1]:.3g}), without dropout, is "
+                f"the validation loss ({validation.last:.3g}), without dropout, is "
                 f"below the training loss ({progress.last:.3g})",
             )
         baseline = evidence["baseline_loss"].finite
-        if (
-            len(validation)
-            and len(baseline)
-            and float(np.median(validation.values[-2:])) < LEARNT * float(baseline.values[-1])
-        ):
+        if len(validation) and len(baseline) and float(np.median(validation.values[-2:])) < LEARNT * baseline.last:
             argument.against(STRONG, "the validation loss is below a fifth of a constant output's: little was taken")
     return drops
 
@@ -213,7 +208,7 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
     if loss is None or max(loss.terms, len(loss.parts)) < 2 or progress is None or progress.points < TRIAL:
         return
     correlation = evidence["correlation"].finite
-    late = correlation.values[-max(5, len(correlation) // 3) :]
+    late = correlation.late(5).values
     if len(late) < 5 or progress.failed or progress.fell < 0.1 or travelled(evidence) < UNDER_WAY:
         return
     floor, terms = _level(evidence, progress), max(loss.terms, len(loss.parts))

@@ -50,7 +50,7 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         )
         progress = progress_of(evidence)
         ratio = evidence["update_ratio"].finite
-        typical = float(np.median(ratio.values)) if len(ratio) else np.nan
+        typical = ratio.median()
         if typical < 3e-4:
             argument.add(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
         elif typical < HEALTHY_RATIO and progress is not None and progress.learnt < 0.3 and not progress.failed:
@@ -78,7 +78,7 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
     facts, norms = evidence.facts, evidence["total_norm/gradients"].finite
     if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5:
         return argument
-    progress, largest, typical = progress_of(evidence), float(norms.values.max()), float(np.median(norms.values))
+    progress, largest, typical = progress_of(evidence), float(norms.values.max()), norms.median()
     start = float(np.median(norms.values[:5]))
     argument.add(  # a limit that is for emergencies alone is sound
         WEAK / 2, f"clipping never changed a gradient, of a norm up to {largest:.3g}", since=int(norms.steps[0])

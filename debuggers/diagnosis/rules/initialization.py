@@ -43,7 +43,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
     loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
     if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
         classes = evidence["targets/classes_so_far"].values
-        first, floor = float(loss.values[0]), float(np.log(max(2.0, float(classes[-1]) if len(classes) else 2.0)))
+        first, floor = loss.first, float(np.log(max(2.0, float(classes[-1]) if len(classes) else 2.0)))
         if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
             argument.add(
                 MODERATE,
@@ -62,16 +62,14 @@ def poor_initialization(evidence: Evidence) -> Argument:
             since=0,
             where=still[:5],
         )
-    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite.values
-    is_tiny = len(ratio) > 0 and float(np.median(ratio)) < SMALL_RATIO
+    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
+    is_tiny = ratio.median() < SMALL_RATIO
     if argument.cause is not None and progress is not None:
         if not wrong and is_tiny:
             pass  # nothing was tried: see learning_rate_too_low
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress.fell > 0.7 and progress.last < 0.3 * max(
-            float(np.median(baseline.values)) if len(baseline) else progress.last, 1e-12
-        ):
+        elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
         "Initialise with torch.nn.init.kaiming_normal_ before ReLU, xavier_normal_ "
@@ -168,11 +166,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
     """
     argument = Argument("unbroken_symmetry")
     same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
-    hit = {
-        name: series
-        for name, series in same.items()
-        if float(series.values[0]) > 0.5 and float(series.values[-1]) > 0.5
-    }
+    hit = {name: series for name, series in same.items() if series.first > 0.5 and series.last > 0.5}
     frozen = {
         one.name for one in evidence.facts.parameters if one.role in ("frozen", "without_gradient", "outside_optimizer")
     }
@@ -185,11 +179,11 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
     }
     progress = progress_of(evidence)
     if hit:
-        name = max(hit, key=lambda key: float(hit[key].values[-1]))
+        name = max(hit, key=lambda key: hit[key].last)
         steps = hit[name].steps
         argument.add(
-            0.9 if float(hit[name].values[-1]) > 0.9 else 0.7,
-            f"{hit[name].values[-1]:.0%} of the units of {name} have equal weights "
+            0.9 if hit[name].last > 0.9 else 0.7,
+            f"{hit[name].last:.0%} of the units of {name} have equal weights "
             f"at step {steps[-1]}, as at step {steps[0]}",
             since=int(steps[0]),
             where=list(hit)[:5],

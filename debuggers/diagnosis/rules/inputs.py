@@ -42,19 +42,19 @@ def inputs_constant(evidence: Evidence) -> Argument:
     """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch."""
     argument = Argument("inputs_constant")
     varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]
-    several = len(size) and float(np.median(size.values)) >= 2
+    several = size.median() >= 2
     if several and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
         argument.add(
             CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=_first(varies)
         )
     elif several and not len(varies):
         same = evidence["inputs/duplicates"]
-        rows = float(np.median(size.values))
+        rows = size.median()
         if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
             argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=_first(same))
     top = evidence["inputs/top_row_share"]
-    if several and argument.cause is None and len(top) >= 3 and float(np.median(size.values)) >= 8:
-        share = float(np.median(top.values))
+    if several and argument.cause is None and len(top) >= 3 and size.median() >= 8:
+        share = top.median()
         if share > MOSTLY_EQUAL:
             argument.add(0.8, f"{share:.0%} of the rows of a batch are one and the same", since=_first(top))
     argument.advice = (
@@ -73,7 +73,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     mean, std, ratio = (evidence[f"inputs/{name}"].finite for name in ("mean", "std", "scale_ratio"))
     if not len(std) or not len(mean):
         return argument
-    centre, spread = float(np.median(np.abs(mean.values))), float(np.median(std.values))
+    centre, spread = float(np.median(np.abs(mean.values))), std.median()
     since = _first(std)
     size = max(centre, spread)
     if size > LARGE_INPUT:
@@ -85,7 +85,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
         argument.add(
             MODERATE, f"inputs have mean {centre:.3g}, far from 0 for a standard deviation of {spread:.3g}", since=since
         )
-    uneven = float(np.median(ratio.values)) if len(ratio) else 1.0
+    uneven = ratio.median(1.0)
     if uneven > UNEVEN and size > 1:
         argument.add(
             MODERATE, f"the standard deviations of input features differ by a factor of {uneven:,.0f}", since=since
@@ -114,11 +114,11 @@ def duplicated_data(evidence: Evidence) -> Argument:
     if not _belong_to_outputs(evidence):
         return argument
     same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
-    rows, top = float(np.median(size.values)) if len(size) else 0.0, evidence["inputs/top_row_share"]
-    share = float(np.median(same.values)) if len(same) else 0.0
+    rows, top = size.median(0.0), evidence["inputs/top_row_share"]
+    share = same.median(0.0)
     if rows >= 4 and share >= 0.3 + _unavoidable(evidence, rows):
         argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=_first(same))
-        if share >= MOSTLY_EQUAL and len(top) and float(np.median(top.values)) > MOSTLY_EQUAL:
+        if share >= MOSTLY_EQUAL and top.median() > MOSTLY_EQUAL:
             argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
         elif share >= 1 - 1.5 / rows:
             argument.against(STRONG, "all rows are equal: see inputs_constant")

@@ -37,7 +37,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     early = ratio.until(int(ratio.steps[0]) + EARLY).values if len(ratio) else np.empty(0)
     largest = float(early.max()) if len(early) else 0.0
-    typical = float(np.median(ratio.values)) if len(ratio) else 0.0
+    typical = ratio.median(0.0)
     if largest > LARGE_RATIO:
         step = int(ratio.steps[int(early.argmax())])
         strength = MODERATE if largest < 5 * LARGE_RATIO else 0.45
@@ -53,8 +53,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
         _add_damage(argument, evidence)
     cosine = evidence["gradient_cosine"].finite
-    if len(cosine) >= 5 and float(np.median(cosine.values)) < -0.3:
-        value = float(np.median(cosine.values))
+    if len(cosine) >= 5 and cosine.median() < -0.3:
+        value = cosine.median()
         argument.add(
             MODERATE, f"gradients turn round from step to step (cosine {value:.2f})", since=int(cosine.steps[0])
         )
@@ -86,7 +86,7 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         argument.add(WEAK, f"the loss swings by {progress.noise:.2g} from step to step around {progress.last:.3g}")
     if progress.became_non_finite is not None:
         before = loss.until(progress.became_non_finite - 1).finite
-        if len(before) >= 2 and float(before.values[-3:].max()) > 2 * abs(float(before.values[0])):
+        if len(before) >= 2 and float(before.values[-3:].max()) > 2 * abs(before.first):
             argument.add(
                 0.55,
                 f"the loss grew to {before.values[-3:].max():.3g} before it became NaN or infinite",
@@ -116,7 +116,7 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     if len(loss) < 2 or not len(ratio) or float(loss.values.min()) < 0:
         return None
     step = int(ratio.steps[0])
-    first, early = float(loss.values[0]), loss.until(step + EARLY).values
+    first, early = loss.first, loss.until(step + EARLY).values
     thrown = float(ratio.until(step + EARLY).values.max()) > 1 and float(early.max()) > THROWN * first > 0
     return (first, float(early.max())) if thrown else None
 
@@ -127,13 +127,13 @@ def _add_damage(argument: Argument, evidence: Evidence) -> None:
         name, series = found
         argument.add(
             MODERATE,
-            f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.values[-1]:.0%} at "
+            f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.last:.0%} at "
             "the end",
             since=int(evidence["loss"].steps[0]),
         )
     norm = evidence["weight_norm"].finite
-    if len(norm) >= 5 and float(norm.values[-1]) > GROWN * float(norm.values[0]) > 0:
-        argument.add(MODERATE, f"the weights grew to {norm.values[-1] / norm.values[0]:.1f} times their size")
+    if len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
+        argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.1f} times their size")
 
 
 def _lower(evidence: Evidence, ratio: float) -> str:
@@ -151,9 +151,9 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     if progress is None or progress.failed or not len(ratio):
         return argument
-    typical = float(np.median(ratio.values))
+    typical = ratio.median()
     alive = evidence["total_norm/gradients"].finite
-    if not len(alive) or float(np.median(alive.values)) == 0 or progress.fell > 0.5:
+    if not len(alive) or alive.median() == 0 or progress.fell > 0.5:
         return argument
     since = int(ratio.steps[0])
     way = travelled(evidence)
@@ -172,12 +172,12 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         argument.add(WEAK, f"updates change weights by {typical:.1g} of their size a step", since=since)
     if argument.cause is not None:
         cosine = evidence["gradient_cosine"].finite
-        if len(cosine) >= 5 and float(np.median(cosine.values)) > 0.8:
-            argument.add(WEAK, f"gradients keep their direction (cosine {np.median(cosine.values):.2f})")
+        if len(cosine) >= 5 and cosine.median() > 0.8:
+            argument.add(WEAK, f"gradients keep their direction (cosine {cosine.median():.2f})")
         if 0.2 < progress.late_fall < 0.6 and progress.fell > 0:
             argument.add(WEAK, f"the loss falls in a straight line, by {progress.fell:.1%} in all")
     rates = learning_rates(evidence)
-    if len(rates) and float(rates.values[-1]) < COLLAPSED * float(rates.values.max()):
+    if len(rates) and rates.last < COLLAPSED * float(rates.values.max()):
         argument.against(STRONG, "it was higher before: see schedule_collapsed")
     rate = _rate(evidence)
     if rate is not None and typical > 0:

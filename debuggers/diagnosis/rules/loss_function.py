@@ -230,14 +230,7 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
     """The loss is the sum over the batch and nothing divides it: gradients grow with the batch."""
     argument = Argument("loss_sum_not_mean")
     loss = evidence.facts.loss
-    size = evidence["inputs/batch_size"]
-    rows = (
-        float(np.median(size.values))
-        if len(size)
-        else float(loss.outputs_shape[0])
-        if loss and loss.outputs_shape
-        else 0
-    )
+    rows = evidence["inputs/batch_size"].median(float(loss.outputs_shape[0]) if loss and loss.outputs_shape else 0.0)
     if loss is None or loss.reduction != "sum" or rows < 8 or abs(loss.factor) < 3 / rows:
         return argument
     argument.add(

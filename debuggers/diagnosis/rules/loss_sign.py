@@ -1,7 +1,5 @@
 """A loss that is minimised where it should be maximised: by its graph, its values, and what outputs come to."""
 
-import numpy as np
-
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
@@ -27,10 +25,10 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         argument.add(CERTAIN, "the loss falls as errors grow: it is a logarithm of their squares, with a minus sign")
     if loss.negated and loss.kind == "cosine":
         argument.add(0.85, "the cosine similarity of outputs and constants is minimised, and drawn to nothing else")
-    if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and float(series.values[-1]) < -1e-6:
+    if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and series.last < -1e-6:
         reached = evidence["targets/max"].finite
         if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
-            argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.values[-1]:.3g}")
+            argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.last:.3g}")
     if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
         argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
     if (
@@ -42,9 +40,9 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     ):
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
-    if len(accuracy) >= 5 and len(top) and top.values[-1] > 1:  # of one class, accuracy is no matter of chance
-        late = float(np.median(accuracy.values[-max(3, len(accuracy) // 3) :]))
-        chance = 1 / max(2.0, float(top.values[-1]))
+    if len(accuracy) >= 5 and len(top) and top.last > 1:  # of one class, accuracy is no matter of chance
+        late = accuracy.late(3).median()
+        chance = 1 / max(2.0, top.last)
         deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))
         if late < 0.4 * chance and late < chance - BELOW_CHANCE * deviation:
             argument.add(
@@ -64,10 +62,10 @@ def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
 
     Distances, entropies and divergences are bounded below: what dives has one of them with a minus sign.
     """
-    progress, correlation = progress_of(evidence), evidence["correlation"].finite.values
+    progress, correlation = progress_of(evidence), evidence["correlation"].finite
     if progress is None or max(loss.terms, len(loss.parts)) < 2 or len(correlation) < FEWEST_BATCHES:
         return
-    late = float(np.median(correlation[-max(3, len(correlation) // 3) :]))
+    late = correlation.late(3).median()
     if progress.last < -DIVE * abs(progress.first) and progress.late_fall > 0.2 and late < 0.3:
         argument.add(
             STRONG,
@@ -86,11 +84,11 @@ def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         return
     if loss.kind and not loss.negated:
         return
-    late = float(np.median(correlation.values[-max(3, len(correlation) // 3) :]))
-    if late < -0.5 and late < float(correlation.values[0]) - 0.3:
+    late = correlation.late(3).median()
+    if late < -0.5 and late < correlation.first - 0.3:
         argument.add(
             STRONG,
-            f"outputs and targets have a correlation of {late:.2f} at the end, {correlation.values[0]:.2f} at first, "
+            f"outputs and targets have a correlation of {late:.2f} at the end, {correlation.first:.2f} at first, "
             "while the loss falls",
             since=int(correlation.steps[0]),
         )

@@ -242,7 +242,7 @@ def no_update(evidence: Evidence) -> Argument:
 def _add_movement(argument: Argument, evidence: Evidence) -> None:
     """Steps that change no sampled weight, or whose changes are put back."""
     ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
-    has_gradient = len(alive) > 0 and float(np.median(alive.values)) > 0
+    has_gradient = alive.median() > 0
     if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
         argument.add(
             CERTAIN,
@@ -251,7 +251,7 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
         )
     elif found := evidence.found("weights_stand_still"):
         argument.add(STRONG, found[0].message, since=0)
-        typical = float(np.median(ratio.finite.values)) if len(ratio.finite) else 0.0
+        typical = ratio.finite.median(0.0)
         if typical > 1e-5:
             argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
         elif typical > 0:

@@ -93,7 +93,7 @@ def fp16_underflow(evidence: Evidence) -> Argument:
         return argument
     scale = evidence["loss_scale"].finite
     zeros = evidence.of_tensors("gradient_zeros")
-    shares = {name: float(np.median(series.values)) for name, series in zeros.items() if len(series)}
+    shares = {name: series.median() for name, series in zeros.items() if len(series)}
     high = [name for name, share in shares.items() if share > 0.3]
     if not len(scale) or float(scale.values.max()) <= 1:
         argument.add(MODERATE, "float16 without a GradScaler", since=0)

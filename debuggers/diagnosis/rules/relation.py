@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules.visits import visits
@@ -21,13 +20,9 @@ def explains(evidence: Evidence) -> bool:
 
     The squared correlation of outputs and targets is what the best line through them explains, whatever the loss is.
     """
-    known, rows = evidence["correlation"].finite.values, evidence["inputs/batch_size"].finite.values
-    late = known[-max(FEWEST, len(known) // 3) :]
-    if len(late) < FEWEST:
-        return False
-    typical = float(np.median(late))
-    drawn = len(late) * (float(np.median(rows)) if len(rows) else 1.0)
-    return typical > max(0.5, CHANCE / math.sqrt(drawn))
+    late = evidence["correlation"].finite.late(FEWEST)
+    drawn = len(late) * evidence["inputs/batch_size"].finite.median(1.0)
+    return len(late) >= FEWEST and late.median() > max(0.5, CHANCE / math.sqrt(drawn))
 
 
 def reconstructs(evidence: Evidence) -> bool:
@@ -56,7 +51,7 @@ def learnt_of_new_rows(evidence: Evidence) -> float | None:
         return None
     seen = visits(evidence)
     if seen is not None:
-        loss = loss[: int(seen.rows / np.median(size.values))]
+        loss = loss[: int(seen.rows / size.median())]
     fresh = loss[len(loss) // 2 :]
     if len(fresh) < FEWEST:
         return None
@@ -71,10 +66,11 @@ def reaches(evidence: Evidence) -> bool:
     A least-squares fit has just that deviation. Few targets that are far off, as those of a robust loss, do not count.
     """
     (centre, spread), (mean, deviation) = (
-        [_late(evidence[f"{side}/{name}"].finite.values) for name in ("mean", "std")] for side in ("targets", "outputs")
+        [evidence[f"{side}/{name}"].finite.late(3).median() for name in ("mean", "std")]
+        for side in ("targets", "outputs")
     )
-    correlation = np.abs(evidence["correlation"].finite.values)
-    share = _late(correlation) if len(correlation) else 1.0
+    correlation = evidence["correlation"].finite.late(3)
+    share = float(np.median(np.abs(correlation.values))) if len(correlation) else 1.0
     return bool(np.hypot(mean, deviation) >= 0.3 * np.hypot(centre, share * spread))
 
 
@@ -85,18 +81,14 @@ def settled_reach(evidence: Evidence) -> float | None:
     their targets, have less than a third of it, and do not grow any more cannot: scaling them is what a last layer does
     first. Those of a state or a tanh come near 1, and no further.
     """
-    low, high, deviation = (evidence[f"outputs/{name}"].finite.values for name in ("min", "max", "std"))
-    correlation, spread = evidence["correlation"].finite.values, evidence["targets/std"].finite.values
+    low, high, deviation = (evidence[f"outputs/{name}"].finite for name in ("min", "max", "std"))
+    correlation, spread = evidence["correlation"].finite, evidence["targets/std"].finite
     if min(map(len, (low, high, deviation, correlation, spread))) < 2 * FEWEST:
         return None
-    reach = np.maximum(np.abs(low), np.abs(high))
+    reach = np.maximum(np.abs(low.values), np.abs(high.values))
     half = len(reach) // 4
     before, now = float(reach[-2 * half : -half].max()), float(reach[-half:].max())
-    explained = _late(correlation)
-    too_small = explained > 0.4 and _late(deviation) < explained * _late(spread) / 3
+    explained = correlation.late(3).median()
+    too_small = explained > 0.4 and deviation.late(3).median() < explained * spread.late(3).median() / 3
     stops = now < SETTLED * before or 1 / SETTLED**2 < now <= 1
     return now if too_small and stops else None
-
-
-def _late(values: npt.NDArray[np.float64]) -> float:
-    return float(np.median(values[-max(3, len(values) // 3) :])) if len(values) else np.nan

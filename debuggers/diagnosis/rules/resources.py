@@ -29,7 +29,7 @@ def memory_leak(evidence: Evidence) -> Argument:
         if len(series) < 12:
             continue
         late = series.since(int(series.steps[len(series) // 4]))
-        growth = float(late.values[-1] - late.values[0])
+        growth = late.last - late.first
         span = int(late.steps[-1] - late.steps[0])
         rises = float(np.mean(np.diff(late.values) > 0))
         line = np.polyfit(late.steps, late.values, 1)

@@ -50,7 +50,7 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
         return argument
     argument.add(
         STRONG,
-        f"the learning rate fell from {rates.values[peak]:.3g} to {rates.values[-1]:.3g}, "
+        f"the learning rate fell from {rates.values[peak]:.3g} to {rates.last:.3g}, "
         f"since step {step} it is below a "
         f"hundredth of its largest: {share:.0%} of the run",
         since=step,
@@ -61,7 +61,7 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
         if rest > 0.1:
             argument.add(MODERATE, f"the loss has stood at {np.median(after[-5:]):.3g} since")
     argument.advice = (
-        f"Let the schedule end with the training: it reaches {rates.values[-1]:.2g} after {step - first} of "
+        f"Let the schedule end with the training: it reaches {rates.last:.2g} after {step - first} of "
         f"{last - first} steps; call scheduler.step() once an epoch if it counts epochs."
     )
     return argument
@@ -78,10 +78,10 @@ def missing_warmup(evidence: Evidence) -> Argument:
     rates = learning_rates(evidence)
     if progress is None or len(loss) < 20 or len(ratio) < 8 or progress.became_non_finite is not None:
         return argument
-    if len(rates) > 1 and float(rates.values[0]) < 0.5 * float(rates.values.max()):
+    if len(rates) > 1 and rates.first < 0.5 * float(rates.values.max()):
         return argument
     early = loss.values[1 : max(4, len(loss) // 8)]
-    start = max(float(loss.values[0]), progress.first)
+    start = max(loss.first, progress.first)
     hump = float(early.max()) / max(abs(start), 1e-12)
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
@@ -146,7 +146,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     validation = evidence["validation/loss"].finite
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
-    typical = float(np.median(ratio.values)) if len(ratio) else 0.0
+    typical = ratio.median(0.0)
     if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt) > MOSTLY_LEARNT:
         return argument
     loss, way = evidence.facts.loss, travelled(evidence)
@@ -172,8 +172,8 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             argument.add(
                 MODERATE, f"the loss, at {progress.last:.3g}, is {1 - progress.learnt:.0%} of that of a constant output"
             )
-    if argument.cause is not None and len(validation) >= 3 and float(validation.values[-1]) <= validation.values.min():
-        argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.values[-1]:.3g})")
+    if argument.cause is not None and len(validation) >= 3 and validation.last <= validation.values.min():
+        argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.last:.3g})")
     rates = learning_rates(evidence).values
     if len(rates) and float(rates[-1]) < 0.1 * float(rates.max()):
         argument.against(STRONG, "the learning rate had fallen to less than a tenth: the schedule has come to its end")

@@ -25,8 +25,7 @@ TINY = 1e-4
 
 def _late(series: Series) -> float:
     """The median of its last third."""
-    values = series.finite.values
-    return float(np.median(values[-max(1, len(values) // 3) :])) if len(values) else np.nan
+    return series.finite.late().median()
 
 
 def _matrices(evidence: Evidence, signal: str) -> dict[str, Series]:
@@ -160,7 +159,7 @@ def exploding_gradients(evidence: Evidence) -> Argument:
         )
     if argument.cause is not None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-    typical = float(np.median(norms.values)) if len(norms) else 1.0
+    typical = norms.median(1.0)
     argument.advice = (
         "Clip: torch.nn.utils.clip_grad_norm_(model.parameters(), "
         f"max_norm={2 * typical:.2g}), before optimizer.step()."

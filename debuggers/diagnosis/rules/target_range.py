@@ -63,7 +63,7 @@ def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest
     if loss.kind not in REGRESSIONS or not len(reached) or progress is None:
         return
     size = max(abs(smallest), abs(largest))
-    got = max(abs(float(lowest.values[-1])), abs(float(reached.values[-1]))) if len(lowest) else 0.0
+    got = max(abs(lowest.last), abs(reached.last)) if len(lowest) else 0.0
     if size > 50 and got < 0.3 * size and progress.last > 0.3 * progress.first and not reaches(evidence):
         argument.add(
             0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"

@@ -24,9 +24,9 @@ def single_class_labels(evidence: Evidence) -> Argument:
     """
     argument = Argument("single_class_labels")
     classes, size, highest = evidence["targets/classes_so_far"], evidence["inputs/batch_size"], evidence["targets/max"]
-    if len(classes) >= 3 and classes.values[-1] == 1 and (not len(size) or np.median(size.values) > 1):
+    if len(classes) >= 3 and classes.last == 1 and (not len(size) or size.median() > 1):
         known = evidence.facts.targets
-        ones = known is not None and not known.integer and len(highest) > 0 and bool(highest.values[-1] == 1)
+        ones = known is not None and not known.integer and len(highest) > 0 and bool(highest.last == 1)
         argument.add(
             MODERATE if ones and not _is_whole_loss(evidence) else CERTAIN,
             f"the targets of {len(classes)} sampled batches are all of one class",
@@ -52,7 +52,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
     if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
-    most, least = float(top.values[-1]), float(rare.values[-1])
+    most, least = top.last, rare.last
     if most < IMBALANCE * least or most < 0.5:
         return argument
     argument.add(
@@ -61,8 +61,8 @@ def class_imbalance(evidence: Evidence) -> Argument:
         since=int(top.steps[0]),
     )
     predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
-    late = float(np.median(predicted.values[-max(1, len(predicted) // 3) :])) if len(predicted) else 0.0
-    few = minority.values[-max(3, len(minority) // 3) :]
+    late = predicted.late().median(0.0)
+    few = minority.late(3).values
     if late > 0.97:
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
     elif len(few) >= 3 and float(np.mean(few)) < 0.5:
@@ -107,7 +107,7 @@ def _learnt_early(evidence: Evidence, seen: Visits, progress: Progress, floor: f
 
     What is learnt by heart comes with each visit of a row; what rows have in common comes first, and then little more.
     """
-    epoch = max(1, round(seen.rows / float(np.median(evidence["inputs/batch_size"].values))))
+    epoch = max(1, round(seen.rows / evidence["inputs/batch_size"].median()))
     second = evidence["loss"].finite.values[epoch : 2 * epoch]
     return len(second) > 0 and floor - float(second.mean()) > 0.5 * (floor - progress.last)
 
@@ -133,10 +133,10 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
     if progress is None or progress.failed or not len(baseline):
         return argument
-    floor = float(np.median(baseline.values))
+    floor = baseline.median()
     near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor) and progress.lowest > 0.8 * floor
     ratio = evidence["update_ratio"].finite
-    moves = len(ratio) > 0 and float(np.median(ratio.values)) > 1e-4 and travelled(evidence) > STAYED
+    moves = ratio.median() > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite
     varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
     if near and moves and varies:
@@ -144,11 +144,11 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             MODERATE,
             f"the loss stays at {progress.last:.3g}, that of a constant output is "
             f"{floor:.3g}, although weights change by "
-            f"{float(np.median(ratio.values)):.1g} of their size a step and outputs vary",
+            f"{ratio.median():.1g} of their size a step and outputs vary",
             since=int(evidence["loss"].steps[0]),
         )
         cosine = evidence["gradient_cosine"].finite
-        if len(cosine) > 5 and abs(float(np.median(cosine.values))) < 0.3:
+        if len(cosine) > 5 and abs(cosine.median()) < 0.3:
             argument.add(WEAK, "the gradients of one step and the next have nothing in common")
     elif moves and varies and _learns_by_heart(evidence, progress, floor):
         argument.add(
@@ -162,7 +162,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         _add_relation(argument, evidence, near=near)
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
     if near and len(accuracy) and len(top):
-        last, share = accuracy.values[-max(1, len(accuracy) // 3) :], float(top.values[-1])
+        last, share = accuracy.late().values, top.last
         late = float(np.mean(last))
         if late > share + CHANCE * binomial_deviation(evidence, share, len(last)):
             argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
@@ -191,8 +191,8 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if argument.cause is not None and trained < 0.8 * whole:
         argument.against(STRONG, f"only {trained / whole:.0%} of the model's weights are trained")
     rare = evidence["targets/rarest_share_so_far"].values[-1:]
-    is_one_class = len(top) > 0 and float(top.values[-1]) > 0.8
-    if argument.cause is not None and is_one_class and len(rare) and top.values[-1] >= IMBALANCE * rare[-1]:
+    is_one_class = top.last > 0.8
+    if argument.cause is not None and is_one_class and len(rare) and top.last >= IMBALANCE * rare[-1]:
         argument.against(MODERATE, "one class has nearly all targets: see class_imbalance")
     argument.advice = (
         "Check that inputs and targets belong together (same permutation for both), and try session.probe(batch): one "

@@ -64,7 +64,7 @@ def collapse(evidence: Evidence) -> tuple[int, str] | None:
     early = ratio.until(int(ratio.steps[0]) + EARLY)
     large = np.flatnonzero(early.values > LARGE_RATIO / 3)
     late = float(np.median(spread.values[-3:]))
-    if not len(large) or late > _CONSTANT * spread.first or (len(norm) and norm.values[-1] < 0.7 * norm.first):
+    if not len(large) or late > _CONSTANT * spread.first or (len(norm) and norm.last < 0.7 * norm.first):
         return None
     step = int(early.steps[large[0]])
     return step, (

@@ -44,4 +44,4 @@ def visits(evidence: Evidence) -> Visits | None:
     rows = float(np.median(known.values[late])) / share
     loss = evidence["loss"]
     steps = max(evidence.facts.steps, int(loss.steps[-1] - loss.steps[0]) + 1 if len(loss) else 0)
-    return Visits(rows, steps * float(np.median(size.values)) / rows)
+    return Visits(rows, steps * size.median() / rows)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from debuggers.diagnosis.series import FIRST_KEPT, MOST_LATER, SeriesLog, thinned
+from debuggers.diagnosis.series import EMPTY, FIRST_KEPT, MOST_LATER, Series, SeriesLog, thinned
 
 
 def test_the_first_points_and_the_last_one_are_kept_and_the_others_are_thinned_evenly():
@@ -29,6 +29,15 @@ def test_a_step_that_is_not_after_the_last_is_left_out_and_nan_is_a_value():
     assert len(series.finite) == 1
     assert series.until(3).values.tolist() == [1.0]
     assert series.since(4).steps.tolist() == [4]
+
+
+def test_what_is_said_of_a_series_in_one_number():
+    series = Series(np.arange(7), np.array([9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 8.0]))
+    assert (series.first, series.last, series.median(-1.0)) == (9.0, 8.0, 4.0)
+    assert (series.late().steps.tolist(), series.late(5).median()) == ([5, 6], 4.0)
+    assert series.late(8).steps.tolist() == series.steps.tolist()
+    assert np.isnan([EMPTY.first, EMPTY.last, EMPTY.median(), EMPTY.late(3).median()]).all()
+    assert EMPTY.median(1.0) == 1.0
 
 
 @pytest.mark.parametrize("points", [1, FIRST_KEPT, FIRST_KEPT + 1, FIRST_KEPT + MOST_LATER + 1, 7_000, 20_001])
