@@ -102,8 +102,8 @@ class GradientFlowAnalysis:
         if self.depth is not None:
             depth = self.depth
             lines.append(
-                f"Gradient norm from the last layer, {depth.layers[-1]}, back to the first, {depth.layers[0]}: "
-                f"times {depth.first_to_last:.3g} ({depth.factor_per_layer:.3g} a layer)."
+                f"Gradient norm of the first layer, {depth.layers[0]}: {depth.first_to_last:.3g} times that of the last, "
+                f"{depth.layers[-1]} (a factor of {depth.factor_per_layer:.3g} per layer)."
             )
         if self.expected_overflows:
             steps = counted(self.expected_overflows, "steps")
@@ -123,7 +123,7 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
     notes = Counter(finding.kind for finding in findings if not finding.is_problem)
     if notes:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in sorted(notes.items()))
-        lines.append(f"Noted, no problem by itself: {kinds}.")
+        lines.append(f"Notes, not problems by themselves: {kinds}.")
     return lines
 
 

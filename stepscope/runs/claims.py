@@ -94,7 +94,7 @@ def say_which(asked: RunPlace, place: RunPlace, *, resume: bool) -> None:
     """Says on standard error when a run does not lie where its name leads to, or is not the newest of its name."""
     if place.name != asked.name:
         say(
-            f"{asked.shown} already holds a run, so this run is {place.shown}; "
+            f"{asked.shown} already holds a run: the new one is recorded in {place.shown}; "
             "open_run(..., resume=True) continues the old one"
         )
     elif resume and (newest := _newest(asked)) is not None:

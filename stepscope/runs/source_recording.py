@@ -48,7 +48,9 @@ class SourceRecording:
         if os.getpid() == self._owner:  # a fork's child has no such thread
             self._thread.join(CLOSE_LIMIT_S)
             if self._thread.is_alive():
-                _log.warning("packages and Git state are not recorded: they took more than %.0f s", CLOSE_LIMIT_S)
+                _log.warning(
+                    "packages and Git state are not recorded: reading them took longer than %.0f s", CLOSE_LIMIT_S
+                )
 
     def _record(self) -> None:
         try:

@@ -42,7 +42,7 @@ class TerminalAlerts:
             else:
                 _log.info("%s", text)
                 return
-        where = f"recorded in {self._place}; later alerts of this name are only recorded and logged"
+        where = f"recorded in {self._place}; later alerts of this name are recorded, not printed"
         say(f"{alert.level}: {text} ({where})", rank=self._rank)
 
     def _prints(self, alert: Alert) -> bool:

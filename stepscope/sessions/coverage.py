@@ -108,7 +108,7 @@ class Coverage:
         if self.probed < self.steps:
             found.append(f"the gradients of {share_of(self.steps - self.probed, self.steps, 'steps')} were not checked")
         if self.probed and self.measured < self.steps:
-            found.append(f"single parameters were measured at {share_of(self.measured, self.steps, 'steps')}")
+            found.append(f"individual parameters were measured at {share_of(self.measured, self.steps, 'steps')}")
         if self.skipped:
             steps = counted(self.skipped, "steps")
             found.append(f"at the end the GradScaler skipped {steps} or more, which were not checked")

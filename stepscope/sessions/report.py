@@ -194,8 +194,8 @@ def overhead_line(overhead: Overhead) -> str:
         return f"Overhead: {spent_s * 1e3:.2f} ms a step; the step time without it is not known."
     cost = f"Overhead: {spent_s * 1e3:.2f} ms a step of {plain_s * 1e3:.2f} ms"
     if not overhead.is_settled:  # a share would say what the first steps cost
-        free = "" if overhead.limit is None else f" and the first {FREE_STEPS} are always measured"
-        return f"{cost}: no share yet, because the first steps load code{free}."
+        free = "" if overhead.limit is None else f"; the first {FREE_STEPS} are not limited"
+        return f"{cost}, start-up included. The share is given from step {2 * overhead.warm_up_steps} on{free}."
     if overhead.limit is not None and spent_s <= FLOOR_S:
         return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)."
     limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"

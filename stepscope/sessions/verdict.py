@@ -47,7 +47,7 @@ class Verdict:
         if not self.found:
             return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
         text += ": " + ", ".join(f"{kind} ({count})" for kind, count in self.found.items()) + "."
-        return f"{text} In addition: {'; '.join(self.gaps)}." if self.gaps else text
+        return f"{text} Gaps in coverage: {'; '.join(self.gaps)}." if self.gaps else text
 
 
 def verdict_of(findings: Sequence[Finding], coverage: Coverage, causes: Sequence[Cause] = ()) -> Verdict:

@@ -33,8 +33,8 @@ def test_a_script_that_runs_again_gets_the_next_number_and_says_so(tmp_path, mon
     assert all(len(stepscope.read_run(run.path).scalars("loss")) == 1 for run in runs)
     told = capsys.readouterr().err.splitlines()
     assert [line.split(";")[0] for line in told] == [
-        "stepscope: runs/exp1 already holds a run, so this run is runs/exp1-2",
-        "stepscope: runs/exp1 already holds a run, so this run is runs/exp1-3",
+        "stepscope: runs/exp1 already holds a run: the new one is recorded in runs/exp1-2",
+        "stepscope: runs/exp1 already holds a run: the new one is recorded in runs/exp1-3",
     ]
 
 
@@ -182,7 +182,7 @@ def test_a_rank_of_another_family_does_not_join_a_run_that_has_ended_and_says_so
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.strip() == "run-2"
-    assert done.stderr.startswith("stepscope: run already holds a run, so this run is run-2;")
+    assert done.stderr.startswith("stepscope: run already holds a run: the new one is recorded in run-2;")
 
 
 def test_two_jobs_at_once_do_not_mix(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def test_an_alert_says_what_where_and_where_to_look(capsys):
 
     assert printed(capsys) == [
         "stepscope: error: exploding_gradient: fc1: norm 3e5 at step 7 "
-        "(recorded in runs/exp1; later alerts of this name are only recorded and logged)"
+        "(recorded in runs/exp1; later alerts of this name are recorded, not printed)"
     ]
 
 

@@ -135,7 +135,7 @@ def test_what_comes_again_and_again_is_one_finding_behind_the_problems():
     assert (peaks.step, peaks.last_step, peaks.steps, peaks.value) == (5, 45, 3, 46.0)
     (problem, notes) = [line for line in report.summary().splitlines() if "late" in line or "peaks" in line][-2:]
     assert problem.startswith("late: ")
-    assert notes.startswith("Noted, no problem by itself: ")
+    assert notes.startswith("Notes, not problems by themselves: ")
     assert "many_11 (1), " in notes and "peaks (1)" in notes
 
 

@@ -131,14 +131,14 @@ def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
     assert line == "Overhead: 20.00 ms a step; the step time without it is not known."
 
 
-def test_of_few_steps_no_share_is_told_as_the_first_ones_load_code():
+def test_of_few_steps_no_share_is_given_because_start_up_dominates_it():
     cost = "Overhead: 20.00 ms a step of 80.00 ms"
     for limit, settled, few, share in (
-        (None, 2 * WARM_UP_STEPS, ": no share yet, because the first steps load code.", ", 25.0%."),
+        (None, 2 * WARM_UP_STEPS, ", start-up included. The share is given from step 40 on.", ", 25.0%."),
         (
             0.05,
             2 * FREE_STEPS,
-            ": no share yet, because the first steps load code and the first 100 are always measured.",
+            ", start-up included. The share is given from step 200 on; the first 100 are not limited.",
             ", 25.0% (limit 5.0%, or 1 ms).",
         ),
     ):

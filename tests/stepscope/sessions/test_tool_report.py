@@ -32,7 +32,7 @@ def test_a_report_has_the_architecture_and_the_wait_for_data_unasked():
     assert "Architecture: 19,272 parameters, 19,208 of them trained, 0.0735 MiB, 4 layers, nested 1 deep.\n" in text
     assert "Architecture: Most parameters: 0 (86%), 2 (11%), 3 (3%).\n" in text
     assert "Architecture: Narrower than a quarter of both neighbours: 2.\n" in text
-    assert text.count("Time: ") == 1 and "pass before its forward pass begins, as in loading data.\n" in text
+    assert text.count("Time: ") == 1 and "passes before its forward pass, for example in loading data.\n" in text
     assert json.loads(report.to_json())["tools"]["architecture"]["total_parameters"] == 19_272
 
 

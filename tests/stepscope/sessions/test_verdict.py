@@ -202,7 +202,7 @@ def test_parameters_count_as_measured_only_if_their_gradients_were(digits, gradi
 
     assert (report.coverage.probed, report.coverage.measured) == (40, 40 if gradients else 0)
     assert report.verdict.health is (Health.HEALTHY if gradients else Health.PARTIAL)
-    gap = "single parameters were measured at 0 of 40 steps"
+    gap = "individual parameters were measured at 0 of 40 steps"
     assert report.verdict.gaps == (() if gradients else (gap,))
 
 
@@ -255,7 +255,7 @@ def test_steps_that_were_only_probed_and_layers_that_were_never_called_are_gaps(
 
     coverage = session.report().coverage
     assert coverage.gaps == (
-        "single parameters were measured at 15 of 30 steps",
+        "individual parameters were measured at 15 of 30 steps",
         "2 of 4 parameters are without gradient in every step (unused.weight, unused.bias)",
         "the outputs of 1 of 2 layers were never seen (unused)",
     )
