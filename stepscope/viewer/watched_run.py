@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from tracker_adapters.remote.sealed import SealedIndex
 
 KEY_LENGTH = 10
+AT_REST_NS = 2_000_000_000
+"""How long ago a file must have been written for its times to tell it from a later one: some file systems count seconds."""
 REMOTE_LOOK_S = 5.0
 """How long what was read of a run at a URL is taken for new; its writer copies every few seconds."""
 
@@ -74,6 +77,23 @@ class WatchedRun:
         if live:
             return Head(manifest, True, ranks)
         return Head(manifest.with_status("failed"), False, ranks, damage_of(folder, ranks))
+
+    def files_at_rest(self, head: Head) -> object:
+        """Returns a value that stays the same while nothing changes the store of a run that ended.
+
+        None of a run that lives or is at a URL, and where a file was written so recently that another change may have
+        the same time.
+        """
+        if head.live or self.folder is None:
+            return None
+        found, newest_ns = [], 0
+        for segment in (path for rank in head.ranks for path in layout.segments(layout.rank_folder(self.folder, rank))):
+            for name in (segment, f"{segment}-wal"):
+                with suppress(FileNotFoundError):
+                    status = os.lstat(name)
+                    found.append((str(name), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+                    newest_ns = max(newest_ns, status.st_mtime_ns)
+        return None if time.time_ns() - newest_ns < AT_REST_NS else tuple(found)
 
     def _local_manifest(self, folder: Path) -> Manifest:
         """The manifest, read again when it was replaced."""

@@ -57,6 +57,7 @@ class RunList:
         self._present: list[str] = []
         self._errors: dict[str, str] = {}
         self._opened: OrderedDict[tuple[str, bool], _Opened] = OrderedDict()
+        self._positions: dict[str, tuple[object, str]] = {}
         self._next_look_s = 0.0
         self._take([find(place, must_exist=True) for place in self._given])
 
@@ -103,12 +104,22 @@ class RunList:
     def position(self, key: str) -> str:
         """Returns how far a run is: another text whenever anything that its readers show has changed.
 
+        The store of a run that ended is read again only when its files have changed: fifty runs are asked each second.
+
         Raises:
             RunError: When the run cannot be read.
         """
-        status = self.run(key).head().manifest.info.status
+        run = self.run(key)
+        head = run.head()
+        files = run.files_at_rest(head)
+        stamp = None if files is None else (head.manifest.info.id, head.manifest.info.status, files)
+        known, position = self._positions.get(key, (None, ""))
+        if stamp is not None and known == stamp:
+            return position
         with self._lent(key, for_position=True) as record:
-            return f"{record.position()}-{status}"
+            position = f"{record.position()}-{head.manifest.info.status}"
+        self._positions[key] = (stamp, position)
+        return position
 
     @contextmanager
     def opened(self, key: str) -> Iterator[RunRecord]:

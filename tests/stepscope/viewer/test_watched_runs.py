@@ -1,7 +1,10 @@
 """The runs that a viewer looks at: found, opened on demand, and gone."""
 
+import os
 import shutil
+import sys
 import threading
+import time
 
 import pytest
 from tracker_adapters.errors import NotARunError, RunError
@@ -34,6 +37,27 @@ def watched(monkeypatch):
     yield watch
     for one in made:
         one.close()
+
+
+_OPENED = []
+"""The databases that were opened while a test counts them; an audit hook cannot be removed."""
+
+
+def _note(event, arguments):
+    if event == "sqlite3.connect":
+        _OPENED.append(str(arguments[0]))
+
+
+@pytest.fixture(scope="module")
+def _hook():
+    sys.addaudithook(_note)
+
+
+@pytest.fixture
+def databases(_hook):
+    """The databases that are opened; what is in it before can be cleared."""
+    _OPENED.clear()
+    return _OPENED
 
 
 def test_runs_and_folders_of_runs_are_found_and_named_by_keys_that_stay(tmp_path, watched, monkeypatch):
@@ -161,3 +185,47 @@ def test_runs_at_a_url_are_found_and_read(tmp_path, watched, monkeypatch):
     assert [one.key for one in watched("memory://shared/exp/one").all()] == [run.key]
     with pytest.raises(RunError, match="there is nothing at memory://nothing"):
         watched("memory://nothing/here")
+
+
+def aged(run):
+    """Lets the files of a run's store be written a minute ago."""
+    for file in (run / "store").rglob("segment*"):
+        os.utime(file, (time.time() - 60,) * 2)
+
+
+def test_how_far_runs_that_ended_are_opens_no_database_until_their_files_change(tmp_path, watched, databases):
+    places = [make(tmp_path / str(number)) for number in range(4)]
+    runs = watched(tmp_path, max_open=2)
+    keys = [run.key for run in runs.all()]
+    for place in places:
+        aged(place)
+    before = [runs.position(key) for key in keys]
+    databases.clear()
+    assert [runs.position(key) for key in keys] == before
+    assert databases == []
+    with stepscope.open_run(places[0], sinks=[], resume=True) as run:
+        run.scalar("loss", 2.0, step=1)
+        run.flush_store()
+        assert runs.position(keys[0]) != before[0]
+    ended = runs.position(keys[0])
+    aged(places[0])
+    with runs.opened(keys[0]) as record:
+        assert record.scalars("loss").steps.tolist() == [0, 1]
+    assert [runs.position(key) for key in keys] == [ended, *before[1:]]
+    shutil.rmtree(places[1])
+    with pytest.raises(RunError):
+        runs.position(keys[1])
+    make(places[1], 3.0)
+    aged(places[1])
+    assert runs.position(keys[1])
+
+
+def test_of_files_that_were_just_written_how_far_a_run_is_is_always_read(tmp_path, watched, databases):
+    make(tmp_path / "run")
+    runs = watched(tmp_path)
+    (run,) = runs.all()
+    runs.position(run.key)
+    runs.close()
+    databases.clear()
+    runs.position(run.key)
+    assert databases
