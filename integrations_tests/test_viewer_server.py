@@ -82,10 +82,11 @@ def test_two_viewers_on_one_run_take_different_ports(ended):
     [
         (["--port", "{taken}"], (), "port {taken} is in use; expected a free one, or --port 0 for any"),
         (["--host", "192.0.2.7"], (), "cannot listen at 192.0.2.7:"),
+        (["--host", ""], (), "host is ''; expected an address of this machine"),
         (["nowhere"], (), "nowhere is not a folder"),
         ([], ["starlette"], "pip install 'stepscope[viewer]'"),
     ],
-    ids=["port in use", "foreign host", "no run", "no starlette"],
+    ids=["port in use", "foreign host", "empty host", "no run", "no starlette"],
 )
 def test_what_cannot_work_is_one_line_and_exit_code_2(ended, arguments, missing, said):
     with socket.socket() as taken:

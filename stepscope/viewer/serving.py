@@ -41,8 +41,10 @@ def listen(host: str, port: int | None) -> socket.socket:
         port: The port, 0 for any free one; None for 8765, or the next free one behind it.
 
     Raises:
-        RunError: When the port is in use, or the host is none of this machine's.
+        RunError: When the port is in use, or the host is empty or none of this machine's.
     """
+    if not host:  # the system would take it for all addresses
+        raise RunError("host is ''; expected an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for number in range(PORT, PORT + PORTS_TRIED) if port is None else [port]:
         listener = socket.socket(family, socket.SOCK_STREAM)
