@@ -295,6 +295,9 @@ def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
         shutil.rmtree(tmp_path / "gone")
         expect(page.locator(".errors")).to_contain_text("gone cannot be read")
         assert chart(page, "train/loss").locator("canvas").count() == 1
+        for _ in range(3):  # a tab may be open for a day
+            page.wait_for_event("response", lambda response: "/api/positions" in response.url)
+        assert sum("gone cannot be read" in complaint for complaint in complaints) == 1
         page.goto("about:blank")
     complaints.clear()
 

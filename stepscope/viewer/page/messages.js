@@ -29,7 +29,6 @@ export class Messages {
   fail(error, about) {
     if (error instanceof DOMException && error.name === "AbortError") return;
     const text = error instanceof Error ? error.message : String(error);
-    if (!(error instanceof AnswerError)) console.error(error);
     const matter = about ?? (error instanceof AnswerError && error.status === 0 ? "server" : text);
     const asked = error instanceof AnswerError && error.address ? [staticKey(error.address)] : [];
     const known = this.shown.get(matter);
@@ -38,6 +37,7 @@ export class Messages {
       return;
     }
     this.clear(matter);
+    if (!(error instanceof AnswerError)) console.error(error); // once, however often it is met again
     const dismiss = element("button", { class: "icon", "aria-label": "dismiss", click: () => this.clear(matter) }, "×");
     const row = element("p", null, element("span", null, text), dismiss);
     this.shown.set(matter, { row, addresses: new Set(asked), ofView: matter === text });
