@@ -1,9 +1,11 @@
 """What a person sees and does in the views Compare and Run: real runs, a real server, a real browser."""
 
 import re
+import threading
 
 import pytest
 from playwright.sync_api import expect
+from tracker_adapters.testing import MemorySink
 from viewer_pages import NEEDS_THE_PAGE, viewer, viewer_page
 
 import stepscope
@@ -129,6 +131,30 @@ def test_an_axis_keeps_the_runs_that_are_dragged_over(page, compare):
     expect(page.locator(".runs-table tbody tr")).to_have_count(3)
 
 
+def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(served, tmp_path):
+    page, complaints, _, _ = served
+    names = [f"{name}-{'x' * 40}" for name in ("sound", "other", "broken")]
+    for name in names:
+        record(tmp_path / name, 0.1)
+    (segment,) = (tmp_path / names[2] / "store").rglob("segment*.db")
+    segment.write_bytes(segment.read_bytes()[: segment.stat().st_size // 2])
+    with viewer(tmp_path) as url:
+        keys = [run["key"] for run in page.request.get(f"{url}api/runs").json()["runs"]]
+        page.goto(f"{url}#/compare?runs={','.join(keys)}&equal=1")
+        expect(page.get_by_role("status").filter(has_text="of 3")).to_have_text("2 runs of 3, 1 cannot be read")
+        expect(page.get_by_role("list", name="runs that cannot be read")).to_contain_text(
+            "segment_000000.db is damaged"
+        )
+        # What no session has looked at is not said to have no causes.
+        expect(page.locator(".runs-table tbody td", has_text="not observed")).to_have_count(2)
+        # The button counts what it has no room for.
+        chips = page.locator(".chooser .chips")
+        expect(page.locator(".chooser")).to_contain_text(f"+{3 - chips.locator('.chip').count()}")
+        assert chips.evaluate("chips => chips.scrollWidth <= chips.clientWidth")
+        page.goto("about:blank")
+    complaints.clear()
+
+
 def test_it_says_where_two_runs_part_and_leads_to_the_chart(page, compare, served):
     keys = served[3]
     show(page, compare)
@@ -174,3 +200,31 @@ def test_run_shows_what_the_run_is_and_what_became_of_it(page, served, runs):
     expect(sections["Ranks"].locator("tbody tr")).to_have_count(2)
     expect(sections["What is recorded"]).to_contain_text("scalar")
     expect(page.get_by_role("article", name="run slow")).to_contain_text("the run has no sinks")
+
+
+class GatedSink(MemorySink):
+    """A tracker that takes nothing until it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.opened = threading.Event()
+
+    def write(self, batch):
+        assert self.opened.wait(60)
+        return super().write(batch)
+
+
+def test_run_shows_how_a_delivery_goes_on_when_nothing_is_recorded_any_more(page, tmp_path):
+    sink = GatedSink()
+    with stepscope.open_run(tmp_path / "delivering", sinks=[sink], delivery="thread") as run:
+        for step in range(7):
+            run.scalar("loss", 1.0, step=step)
+        run.flush_store()
+        with viewer(tmp_path) as url:
+            page.goto(f"{url}#/run")
+            delivered = page.locator("section", has=page.get_by_role("heading", name="Delivery")).locator("tbody td")
+            expect(delivered.nth(3)).to_have_text("7")
+            sink.opened.set()
+            expect(delivered.nth(2)).to_have_text("7")
+            expect(delivered.nth(3)).to_have_text("0")
+            page.goto("about:blank")

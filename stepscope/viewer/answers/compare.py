@@ -40,25 +40,30 @@ def compare_answer(runs: RunList, query: Query) -> Answer:
 
 
 def causes_answer(runs: RunList, query: Query) -> Answer:
-    """``causes?run=K``: what is wrong in each session of a run, most likely first."""
+    """``causes?run=K``: what is wrong in each session of a run, most likely first; ``observed``: whether any looked."""
     key = query.run()
     with runs.opened(key) as record:
-        return json_answer({"causes": causes_of(record)}, runs.position(key))
+        return json_answer(causes_of(record), runs.position(key))
 
 
-def causes_of(record: RunRecord) -> list[dict[str, Any]]:
-    """Returns the causes of all scopes of a run's first rank."""
-    return [
+def causes_of(record: RunRecord) -> dict[str, Any]:
+    """Returns the causes of all scopes of a run's first rank, and whether a session has observed one of them."""
+    sessions = []
+    for scope in scopes(record):
+        evidence = stored_evidence(record, scope)
+        sessions.append(ReportContent(title="", causes=tuple(diagnose(evidence)), evidence=evidence, scope=scope))
+    causes = [
         {
-            "scope": scope,
+            "scope": session.scope,
             "code": cause.code,
             "title": cause.title,
             "confidence": cause.confidence,
             "since_step": cause.since_step,
         }
-        for scope in scopes(record)
-        for cause in diagnose(stored_evidence(record, scope))
+        for session in sessions
+        for cause in session.causes
     ]
+    return {"causes": causes, "observed": any(session.is_observed for session in sessions)}
 
 
 def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict[str, Any]:

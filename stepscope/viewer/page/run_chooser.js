@@ -88,13 +88,20 @@ export class RunChooser {
       const [kind, text] = this.state(run);
       append(
         chips,
-        element("span", { class: "chip", title: run.folder }, element("span", { class: `swatch ${runClass(place)}` }), shortened(run.name, 28),
+        element("span", { class: "chip", title: run.folder }, element("span", { class: `swatch ${runClass(place)}` }), element("span", { class: "name" }, shortened(run.name, 28)),
           // Beside other runs there is room for what is out of the ordinary.
           (chosen.length === 1 || kind !== "ended") && element("span", { class: `mark ${kind}` }, text)),
       );
     }
-    const more = chosen.length > SHOWN ? `+${chosen.length - SHOWN}` : "";
-    append(this.button, element("span", null, chosen.length ? more : "no run chosen"), element("span", { class: "note" }, `of ${counted(this.runs.length, "run")} ▾`));
+    const more = element("span", null, chosen.length ? "" : "no run chosen");
+    const count = () => (more.textContent = chosen.length > chips.childElementCount ? `+${chosen.length - chips.childElementCount}` : more.textContent);
+    append(this.button, more, element("span", { class: "note" }, `of ${counted(this.runs.length, "run")} ▾`));
+    count();
+    // Those that find no room are counted, too.
+    while (chips.childElementCount > 1 && chips.scrollWidth > chips.clientWidth) {
+      chips.lastElementChild?.remove();
+      count();
+    }
   }
 
   matching() {

@@ -50,7 +50,10 @@ export class Shell {
       this.root,
     );
     // What sticks below the header needs its height: it has two rows on a narrow screen.
-    new ResizeObserver(() => document.documentElement.style.setProperty("--header-height", `${header.offsetHeight}px`)).observe(header);
+    new ResizeObserver(() => {
+      this.chooser.show(); // as many runs as find room
+      document.documentElement.style.setProperty("--header-height", `${header.offsetHeight}px`);
+    }).observe(header);
   }
 
   async start() {

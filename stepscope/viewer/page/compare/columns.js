@@ -14,6 +14,7 @@
  * @property {Record<string, Record<string, any>>} metrics
  * @property {string[]} names
  * @property {{code: string, title: string, confidence: number}[]} [causes]
+ * @property {boolean} [observed] whether a session has looked for causes
  *
  * @typedef {object} Column
  * @property {string} id

@@ -24,6 +24,8 @@ class Comparison {
     this.context = context;
     /** @type {Map<string, Row>} */
     this.rows = new Map();
+    /** @type {Map<string, string>} why a run cannot be read */
+    this.unreadable = new Map();
     /** @type {import("../compare/parallel.js").Brushes} */
     this.brushes = {};
     this.timer = 0;
@@ -36,13 +38,14 @@ class Comparison {
     this.equal = element("input", { type: "checkbox", change: () => (params.set({ equal: this.equal.checked }, true), this.drawNow()) });
     this.count = element("span", { class: "note", role: "status" });
     this.plot = element("div", { class: "parallel-host" });
+    this.broken = element("ul", { class: "unreadable-runs", hidden: true, "aria-label": "runs that cannot be read" });
     this.table = element("div", { class: "scrolled runs-table", tabIndex: 0, role: "region", "aria-label": "runs" });
     this.pair = [0, 1].map((place) => element("select", { "aria-label": place ? "second run" : "first run", change: () => this.part() }));
     this.parting = element("div", { class: "parting" });
     root.append(
       element("div", { class: "toolbar" }, this.filter, element("label", null, "metrics ", this.statistic), this.at,
         element("label", null, this.equal, " columns that are equal"), element("button", { click: () => this.csv() }, "CSV"), this.count),
-      this.plot, this.table,
+      this.plot, this.table, this.broken,
       element("section", { class: "two-runs", "aria-label": "where two runs part" }, element("h2", null, "Where two runs part"),
         context.runs.length > 1 && element("div", { class: "toolbar" }, this.pair[0], " against ", this.pair[1]), this.parting),
     );
@@ -82,9 +85,11 @@ class Comparison {
       for (let key = waiting.shift(); key && !signal.aborted; key = waiting.shift()) {
         try {
           const [row] = (await source.json(address("compare", { runs: key, at }), { signal })).runs;
-          this.rows.set(key, { ...row, causes: this.rows.get(key)?.causes });
+          this.rows.set(key, { ...row, causes: this.rows.get(key)?.causes, observed: this.rows.get(key)?.observed });
+          this.unreadable.delete(key);
         } catch (error) {
-          if (!signal.aborted) this.context.fail(error);
+          if (signal.aborted) return;
+          this.unreadable.set(key, error instanceof Error ? error.message : String(error));
         }
         this.drawSoon(ROWS_DRAWN_MS);
       }
@@ -94,7 +99,7 @@ class Comparison {
       if (signal.aborted) return;
       const row = this.rows.get(key);
       const found = await source.json(address("causes", { run: key }), { signal }).catch(() => null);
-      if (row && found) row.causes = found.causes;
+      if (row && found) Object.assign(row, { causes: found.causes, observed: found.observed });
       this.drawSoon(CAUSES_DRAWN_MS);
     }
   }
@@ -126,7 +131,7 @@ class Comparison {
     const shown = rows.filter((row) => passes(row) && inBrushes(row));
     const sorted = columns.find(({ id }) => id === params.get("sort"));
     if (sorted) shown.sort(byColumn(sorted, params.get("order") === "down"));
-    this.count.textContent = `${counted(shown.length, "run")} of ${runs.length}${rows.length < runs.length ? `, ${runs.length - rows.length} being read` : ""}${unknown.length ? `; no column is called ${unknown.join(", ").slice(0, 80)}` : ""}`;
+    this.count.textContent = `${counted(shown.length, "run")} of ${runs.length}${this.missing(rows.length)}${unknown.length ? `; no column is called ${unknown.join(", ").slice(0, 80)}` : ""}`;
     this.plot.replaceChildren();
     if (axes.length > 1 && rows.length > 1) {
       const lines = rows.map((row) => ({ key: row.key, name: row.name, place: runs.findIndex(({ key }) => key === row.key), passes: shown.includes(row) }));
@@ -135,6 +140,15 @@ class Comparison {
     }
     this.shown = { rows: shown, columns };
     this.drawTable(shown, columns);
+  }
+
+  /** Says which runs have no row, and shows why. @param {number} there the rows */
+  missing(there) {
+    const broken = this.context.runs.filter(({ key }) => this.unreadable.has(key) && !this.rows.has(key));
+    const reading = this.context.runs.length - there - broken.length;
+    this.broken.hidden = !broken.length;
+    this.broken.replaceChildren(...broken.map(({ key, name }) => element("li", null, element("strong", null, shortened(name, 48)), ` cannot be read: ${this.unreadable.get(key)}`)));
+    return `${reading ? `, ${reading} being read` : ""}${broken.length ? `, ${broken.length} cannot be read` : ""}`;
   }
 
   /** @param {string} id @param {[number, number] | null} range */
@@ -172,7 +186,7 @@ class Comparison {
       return element("th", { scope: "row" }, element("span", { class: `swatch run-${(run?.place ?? 0) % 8}` }), " ", link);
     }
     if (column.id === "verdict" && row.verdict) return element("td", { class: `verdict-cell ${row.state}`, title: row.verdict }, element("a", { href: this.context.href("verdict", { runs: row.key }) }, shortened(row.verdict, 60)));
-    if (column.id === "causes") return element("td", { title: row.causes?.map(({ title }) => title).join("; ") }, row.causes === undefined ? "…" : row.causes.slice(0, 3).map(({ code, confidence }) => `${code} ${Math.round(confidence * 100)} %`).join(", ") || "none");
+    if (column.id === "causes") return element("td", { title: row.causes?.map(({ title }) => title).join("; ") }, row.causes === undefined ? "…" : row.causes.slice(0, 3).map(({ code, confidence }) => `${code} ${Math.round(confidence * 100)} %`).join(", ") || (row.observed || row.verdict ? "none found" : "not observed"));
     if (column.id === "seconds") return element("td", { class: "number" }, typeof value === "number" ? durationText(value) : "–");
     if (typeof value === "number") return element("td", { class: "number", title: String(value) }, numberText(value));
     return element("td", { title: value === undefined || value === null ? "" : String(value) }, value === undefined || value === null || value === "" ? "–" : shortened(String(value), 40));

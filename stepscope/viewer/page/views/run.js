@@ -4,6 +4,7 @@ import { table } from "../compare/parting.js";
 import { copy, element, shortened } from "../dom.js";
 import { counted, durationText, timeText } from "../format.js";
 
+const DELIVERY_AGAIN_MS = 3000;
 const UNITS = ["B", "kB", "MB", "GB", "TB"];
 
 /** @param {number} bytes */
@@ -22,12 +23,31 @@ export function open(root, context) {
   });
   root.append(element("div", { class: "run-cards" }, ...cards.map(({ card }) => card)));
 
+  /** @type {Map<string, number>} by run, the next look at what is being delivered: the run's position stays meanwhile */
+  const timers = new Map();
+  /** @type {Map<string, string>} by run, the answer that is shown: what stays is not drawn again, and keeps its focus */
+  const shown = new Map();
+  context.signal.addEventListener("abort", () => timers.forEach((timer) => clearTimeout(timer)));
+
   /** @param {(typeof cards)[number]} one */
-  async function load({ run, body }) {
+  async function load(one) {
+    const { run, body } = one;
+    clearTimeout(timers.get(run.key));
     try {
       const found = await context.source.json(address("run", { run: run.key }), { signal: context.signal });
-      body.replaceChildren(...sections(found, context));
+      if (context.signal.aborted) return;
+      const text = JSON.stringify(found);
+      if (shown.get(run.key) !== text) {
+        const opened = [...body.querySelectorAll("details")].map((details) => details.open);
+        body.replaceChildren(...sections(found, context));
+        [...body.querySelectorAll("details")].forEach((details, place) => (details.open = opened[place] ?? false));
+        shown.set(run.key, text);
+      }
+      if (context.source.live && found.delivery.some((/** @type {any} */ sink) => sink.at_work)) {
+        timers.set(run.key, window.setTimeout(() => void load(one), DELIVERY_AGAIN_MS));
+      }
     } catch (error) {
+      shown.delete(run.key);
       if (!context.signal.aborted) body.replaceChildren(element("p", { class: "bad" }, error instanceof Error ? error.message : String(error)));
     }
   }
