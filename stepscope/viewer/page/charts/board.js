@@ -90,6 +90,9 @@ export class Board {
   async loadNames(runs) {
     const { catalogue } = this;
     const { signal, fail } = this.context;
+    let waiting = runs.length;
+    const tell = () => this.loadedNames || this.toolbar.found(runs.length > 1 ? `reading ${waiting} of ${runs.length} runs …` : "reading the run …", false);
+    tell();
     const loaded = await Promise.all(runs.map(async (run) => {
       try {
         const [news] = await Promise.all([catalogue?.load(run, signal), this.alerts.load(run, signal)]);
@@ -97,6 +100,9 @@ export class Board {
       } catch (error) {
         if (!signal.aborted) fail(error);
         return false;
+      } finally {
+        waiting -= 1;
+        tell();
       }
     }));
     if (signal.aborted || catalogue !== this.catalogue) return;

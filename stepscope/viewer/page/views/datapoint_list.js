@@ -29,6 +29,7 @@ export class EpochContents {
     /** @type {Map<number, number>} the largest finite change of each datapoint */
     this.changed = new Map();
     this.said = "";
+    this.reading = true;
   }
 
   sides() {
@@ -57,6 +58,7 @@ export class EpochContents {
       if (this.signal.aborted) return;
       this.said = `, which are wrong is not known: ${error instanceof Error ? error.message : error}`;
     }
+    this.reading = false;
   }
 
   async readChanges() {

@@ -31,7 +31,7 @@ export async function datapointPanel(context, contents, idx, { only, move }) {
 /** @param {import("./datapoint_list.js").EpochContents} contents @param {number} idx */
 function verdictLine(contents, idx) {
   const verdict = contents.verdicts[contents.datapoints.indexOf(idx)];
-  if (!verdict || verdict.correct === null) return element("span", { class: "note" }, "not judged");
+  if (!verdict || verdict.correct === null) return element("span", { class: "note" }, contents.reading ? "reading …" : "not judged");
   const said = [verdict.label !== null && `label ${verdict.label}`, verdict.prediction !== null && `predicted ${verdict.prediction}`, verdict.loss !== null && `loss ${short(verdict.loss)}`];
   return element("span", null, element("strong", { class: verdict.correct ? "good" : "bad" }, verdict.correct ? "right" : "wrong"), ` ${said.filter(Boolean).join(", ")}`);
 }

@@ -47,7 +47,8 @@ class Datapoints {
       element("div", { class: "split" },
         element("div", { class: "name-list" }, element("div", { class: "bar" }, show, label, sort, this.search), this.said, this.list.element), this.detail));
     this.nothing = element("p", { class: "note", hidden: true }, "The chosen runs have no pages of debug outputs. A SequentialDebugger with emitter=run, or with pages in epoch_<n>/debugger of the run's folder, records them.");
-    root.append(this.panel, this.nothing);
+    this.waiting = element("p", { class: "note" }, "Looking for datapoints…");
+    root.append(this.waiting, this.panel, this.nothing);
     viewKeys({ ArrowLeft: () => this.move(-1), ArrowRight: () => this.move(1), k: () => this.move(-1), j: () => this.move(1) }, context.signal);
     void this.load();
   }
@@ -67,6 +68,7 @@ class Datapoints {
     } catch (error) {
       this.context.fail(error);
     }
+    this.waiting.hidden = true;
   }
 
   /** @param {number} turn */
@@ -74,6 +76,7 @@ class Datapoints {
     const { params } = this.context;
     this.epochs = await epochsOf(this.context);
     if (turn !== this.turn) return;
+    this.waiting.hidden = true;
     this.panel.hidden = !this.epochs.length;
     this.nothing.hidden = this.epochs.length > 0;
     if (!this.epochs.length) return;
