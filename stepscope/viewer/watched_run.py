@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 KEY_LENGTH = 10
 AT_REST_NS = 2_000_000_000
-"""How long ago a file must have been written for its times to tell it from a later one: some file systems count seconds."""
+"""How long ago a file must have been written for its times to tell it from a later one: some count seconds only."""
 REMOTE_LOOK_S = 5.0
 """How long what was read of a run at a URL is taken for new; its writer copies every few seconds."""
 
