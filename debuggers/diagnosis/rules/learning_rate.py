@@ -41,7 +41,9 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if largest > LARGE_RATIO:
         step = int(ratio.steps[int(early.argmax())])
         strength = MODERATE if largest < 5 * LARGE_RATIO else 0.45
-        argument.add(strength, f"the update at step {step} changes weights by {largest:.2g} of their size", since=step)
+        argument.add(
+            strength, f"the update at step {step} changes the weights by {largest:.2g} times their norm", since=step
+        )
     elif typical > LARGE_RATIO / 3:
         argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")
     if progress is not None:
@@ -56,7 +58,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if len(cosine) >= 5 and cosine.median() < -0.3:
         value = cosine.median()
         argument.add(
-            MODERATE, f"gradients turn round from step to step (cosine {value:.2f})", since=int(cosine.steps[0])
+            MODERATE, f"gradients reverse direction from step to step (cosine {value:.2f})", since=int(cosine.steps[0])
         )
     for kind in ("large_update", "exploding_gradient"):
         if findings := evidence.found(kind):
@@ -98,13 +100,13 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         argument.add(
             0.6,
             f"after an update larger than the weights themselves the loss jumped from {jump[0]:.3g} to {jump[1]:.3g}: "
-            "nothing is left of how they were initialised",
+            "the initialization is lost",
             since=int(loss.steps[0]),
         )
     elif progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
-        argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at first")
+        argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at the start")
 
 
 def _jump(evidence: Evidence) -> tuple[float, float] | None:

@@ -42,7 +42,7 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
         range_of_logits = 2 if "tanh" in loss.before else 1
         argument.add(
             CERTAIN,
-            f"cross_entropy gets the output of {loss.before}, it expects logits: its floor is "
+            f"cross_entropy expects logits but gets the output of {loss.before}: its lowest value is "
             f"{np.log1p((max(width, 2) - 1) / np.e**range_of_logits):.2f}, not 0",
         )
         argument.advice = f"Remove {loss.before} from the model's end; apply it where probabilities are read."
@@ -54,12 +54,12 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
             what = "a class can only be likelier than the others, by logits above 0"
         name = loss.kind.replace("bce", "binary_cross_entropy")
         weight = STRONG if loss.before.startswith("relu") or loss.kind == "bce_with_logits" else 0.45
-        argument.add(weight, f"{name} gets the output of {loss.before}, it expects logits: {what}")
+        argument.add(weight, f"{name} expects logits but gets the output of {loss.before}: {what}")
         argument.advice = f"Remove {loss.before} from the model's end."
     elif loss.kind == "cross_entropy" and 0 < loss.bound <= 1 and width > 1:
         argument.add(
             CERTAIN,
-            f"cross_entropy gets cosines times {loss.bound:g} as logits: with {width} of them its floor is "
+            f"cross_entropy gets cosines times {loss.bound:g} as logits: with {width} of them its lowest value is "
             f"{np.log1p((width - 1) * np.exp(-2 * loss.bound)):.2f}, not 0, and chance is {np.log(width):.2f}",
         )
         argument.advice = "Multiply cosines by a scale of 10 to 30, that is, divide them by a temperature, or train it."
@@ -67,13 +67,13 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
         argument.add(CERTAIN, "cross_entropy gets one output a sample: its softmax is always 1 and the loss 0")
         argument.advice = "Use two outputs, or BCEWithLogitsLoss with the one."
     elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "hardsigmoid", "softmax", "tanh", "hardtanh"):
-        argument.add(CERTAIN, f"binary_cross_entropy_with_logits gets the output of {loss.before}, it expects logits")
+        argument.add(CERTAIN, f"binary_cross_entropy_with_logits expects logits but gets the output of {loss.before}")
         argument.advice = f"Remove {loss.before} from the model's end, or use BCELoss."
     elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid"):
-        argument.add(STRONG, f"nll_loss gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
+        argument.add(STRONG, f"nll_loss expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Use cross_entropy, or apply log_softmax before nll_loss."
     elif loss.kind == "kl_div" and not any(node.startswith("Log") for node in loss.nodes) and "log" not in loss.before:
-        argument.add(STRONG, f"kl_div gets {loss.before or 'plain'} outputs, it expects logarithms of probabilities")
+        argument.add(STRONG, f"kl_div expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
     elif (
         loss.kind == "bce" and loss.before == "softmax" and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE
@@ -126,7 +126,7 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         and (not loss.outputs_shape or loss.outputs_shape[-1] > 1)
     ):
         argument.add(
-            STRONG, "the rows of the model's output are probabilities (they sum to 1), cross_entropy expects logits"
+            STRONG, "cross_entropy expects logits, but the rows of the model's output are probabilities (they sum to 1)"
         )
         argument.advice = "Remove the softmax from the model's end."
     if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:

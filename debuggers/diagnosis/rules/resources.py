@@ -59,7 +59,7 @@ def data_loading_bound(evidence: Evidence) -> Argument:
     if waiting.share > WAITS and step_ms * waiting.share > SHORTEST_MS:
         argument.add(
             0.5 if waiting.share < MOSTLY_WAITS else 0.85,
-            f"{waiting.share:.0%} of a step of {step_ms:.3g} ms pass before its forward pass begins",
+            f"{waiting.share:.0%} of a step of {step_ms:.3g} ms passes before its forward pass",
             since=waiting.since_step,
         )
     argument.advice = (

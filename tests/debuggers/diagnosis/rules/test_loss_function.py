@@ -50,7 +50,7 @@ def test_cosines_are_no_logits_without_a_scale(bound, is_one):
 
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
     if bound == 1.0:
-        assert "its floor is 0.80, not 0, and chance is 2.30" in causes[0].evidence[0]
+        assert "its lowest value is 0.80, not 0, and chance is 2.30" in causes[0].evidence[0]
 
 
 @pytest.mark.parametrize(
