@@ -18,8 +18,8 @@ from stepscope.runs.places import short_path
 def command(runs: tuple[str, ...], *, as_json: bool) -> None:
     """Name the causes of what is wrong with each RUN, most likely first.
 
-    Argues from what the run has stored: it may have ended, failed, been killed, or still be running. RUN is a run's
-    folder or URL, a folder that contains runs, or a pattern.
+    The causes are derived from the stored run, which may have ended, failed, been killed, or still be running. RUN is a
+    run's folder or URL, a folder that contains runs, or a pattern.
     """
     from debuggers.diagnosis.rules.diagnose import diagnose
     from stepscope.diagnosing.stored_evidence import scopes, stored_evidence

@@ -31,9 +31,9 @@ from stepscope.commands.common import console, one_line_errors, ranks_option, sa
 def command(runs: tuple[str, ...], output_format: str, **options: Any) -> None:
     """Run one SELECT statement over runs; nothing is written.
 
-    Tables: scalars, histograms, images, texts, alerts, tables, pages, files; series, attempts, runs. The first eight
-    have the columns run, rank, attempt, name, step and time_ns. In scalars, value is NULL for NaN. In histograms, use
-    data with the functions percentile(data, 99), histogram_edges(data) and histogram_counts(data).
+    Tables of artifacts: scalars, histograms, images, texts, alerts, tables, pages, files, curves. They have the columns
+    run, rank, attempt, name, step and time_ns. Further tables: series, attempts, runs. In scalars, value is NULL for
+    NaN. In histograms, pass data to percentile(data, 99), histogram_edges(data) or histogram_counts(data).
     """
     from stepscope.query import query_runs
     from stepscope.query.output import print_table, write_csv, write_json_lines

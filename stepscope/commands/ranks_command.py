@@ -25,10 +25,10 @@ _COLUMNS = ("rank", "last step", "strategy", "elements", "step without waiting")
 @click.option("--scope", default="", help="The session's scope, such as D after run.scoped('D').")
 @one_line_errors
 def command(runs: tuple[str, ...], *, scope: str) -> None:
-    """List the ranks of each RUN: last step, strategy, elements of parameters, time of a step and without waiting.
+    """List the ranks of each RUN: last step, strategy, number of parameter elements, step time without waiting.
 
-    Below the table comes what only the ranks together show: ranks out of step, with NaN, with the same batches, with
-    other settings, slow, hung, or missing. Of more than 64 ranks, the first 64 are listed, and all are compared.
+    The findings that need several ranks follow the table: ranks that are out of sync, have NaN, the same batches or
+    different settings, are slow, hung, or missing. All ranks are compared, and the first 64 are listed.
     """
     from stepscope.ranks.comparison import compare_ranks
     from stepscope.ranks.placements import rank_facts

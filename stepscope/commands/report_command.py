@@ -19,14 +19,16 @@ from stepscope.runs.places import short_path
     epilog="\b\nExamples:\n  stepscope report runs/watched --html report.html\n  stepscope report runs/exp1 runs/exp2",
 )
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write one run's report there, as HTML.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the report of one run to FILE, as HTML."
+)
 @one_line_errors
 def command(runs: tuple[str, ...], *, html: Path | None) -> None:
     """Print the report of each RUN: findings, verdict and coverage.
 
-    A report is stored when a watch or session ends. Of several ranks, the first is shown, and those with another
-    verdict. Two runs are also compared, scope by scope: what differs, and since which step. RUN is a run's folder or
-    URL, a folder that contains runs, or a pattern.
+    A report is stored when a session ends. With several ranks, the report of the first one is shown, and those with a
+    different verdict. Two runs are also compared, scope by scope: what differs, and from which step on. RUN is a run's
+    folder or URL, a folder that contains runs, or a pattern.
     """
     from stepscope.runs.opening import read_run
 

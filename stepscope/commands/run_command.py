@@ -27,7 +27,7 @@ Examples:
     },
 )
 @click.option("--run", "folder", metavar="FOLDER", help="The run's folder [STEPSCOPE_RUN, or runs/<script>].")
-@click.option("--sinks", default="local", show_default=True, help="Names separated by commas.")
+@click.option("--sinks", default="local", show_default=True, help="The sinks: names separated by commas.")
 @click.option("--preset", type=click.Choice(get_args(Preset)), default="standard", show_default=True,
               help="What is measured.")  # fmt: skip
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is the name of a module.")
@@ -37,10 +37,10 @@ Examples:
 def command(
     script: str, arguments: tuple[str, ...], *, folder: str | None, sinks: str, preset: Preset, is_module: bool
 ) -> None:
-    """Run SCRIPT with its ARGUMENTS, and watch what it trains, without a change in it.
+    """Run SCRIPT with its ARGUMENTS, and watch what it trains. The script stays unchanged.
 
-    Every optimizer of torch is watched from its first step on; what the script watches itself is left alone. At the end
-    the verdict is printed. Exit code, output and exceptions are the script's own.
+    Every torch optimizer is watched from its first step on. Models that the script watches itself are skipped. The
+    verdict is printed at the end. Exit code, output and exceptions of the script do not change.
     """
     from stepscope.scripts.running import run_script
 

@@ -3,15 +3,17 @@
 import hashlib
 import io
 import json
+import re
 import sqlite3
 
 import numpy as np
 import pytest
-from tracker_adapters.artifacts import Scalar
+from tracker_adapters.artifacts import KINDS, Scalar
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.store.writing.run_store import RunStore
 
 import stepscope
+from stepscope.commands.query_command import command
 from stepscope.export import ExportError
 from stepscope.query import QueryError, query_runs
 from stepscope.query.output import write_json_lines
@@ -40,6 +42,11 @@ def run_folder(tmp_path):
         run.table("cells", ["a", "b"], [[1, "x"], [float("nan"), None]], step=5)
         run.file(tmp_path / "report.html", media_type="text/html", step=6)
     return tmp_path / "run"
+
+
+def test_the_help_lists_every_table():
+    listed = set(re.findall(r"\b[a-z]+s\b", (command.help or "").partition("run, rank")[0]))
+    assert {f"{kind}s" for kind in KINDS} <= listed
 
 
 def test_scalars_are_a_table(run_folder):
