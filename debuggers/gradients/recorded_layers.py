@@ -40,7 +40,7 @@ class RecordedLayers:
         table = measured.resolve()
         if self._emitter is not None:
             series = statistic_names("gradients", "norm", (layer,))
-            self._emitter.scalars(series, table.l2, step=step, time_ns=time_ns)
+            self._emitter.scalars(series, table.norms, step=step, time_ns=time_ns)
             if self._with_histograms:
                 names = histogram_names("gradients", (layer,))
                 self._emitter.histograms(names, table.columns, step=step, time_ns=time_ns)

@@ -27,11 +27,11 @@ _MAX_HELD = 1 << 20
 class SummaryStream:
     """The measurements of one group of tensors, such as all gradients.
 
-    Emitted are, at every step, the norm of each tensor (Euclidean, over finite elements) and of all together, and
-    histograms, under the names of ``debuggers.measurement.series_names``. What is emitted carries the step and the
-    time at which it was measured; a histogram of several steps carries the last of them. Every step is in exactly one
-    histogram of each of its names; names may come and go. Of sharded tensors the part on this rank is measured, as one
-    alert says.
+    Emitted are, at every step, the Euclidean norm of each tensor and of all together, NaN where an element is not
+    finite, and histograms, under the names of ``debuggers.measurement.series_names``. What is emitted carries the step
+    and the time at which it was measured; a histogram of several steps carries the last of them. Every step is in
+    exactly one histogram of each of its names; names may come and go. Of sharded tensors the part on this rank is
+    measured, as one alert says.
     """
 
     def __init__(
@@ -78,9 +78,8 @@ class SummaryStream:
         if self._emitter is not None:
             if not self._said_shards and table.local_shard.any():
                 self._say_shards(self._emitter, step, table)
-            # A norm of the finite elements alone would look sound where a tensor is not.
-            is_finite = table.non_finite == 0
-            values = np.append(np.where(is_finite, table.l2, np.nan), table.total_l2 if is_finite.all() else np.nan)
+            norms = table.norms
+            values = np.append(norms, np.linalg.norm(norms))
             self._emitter.scalars(norm_names(self._group, names), values, step=step, time_ns=time_ns)
             if self._histogram_every is not None:
                 self._window.add(step, names, table.columns, time_ns)

@@ -165,6 +165,11 @@ class SummaryTable(Sequence[TensorSummary]):
         return float(np.linalg.norm(self.l2))
 
     @property
+    def norms(self) -> Floats:
+        """Euclidean norms; NaN where an element is NaN or infinite: what the others leave would look sound."""
+        return np.where(self.non_finite == 0, self.l2, np.nan)
+
+    @property
     def mean_magnitude(self) -> Floats:
         """Means of the absolute values of the finite elements; NaN where there is none."""
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -351,6 +351,14 @@ def test_what_holds_numbers_may_be_recorded(gradients):
     assert debugger.history.series("layer")[1].tolist() == [pytest.approx(5.0, rel=1e-12)]
 
 
+@pytest.mark.parametrize("gradients", [[math.nan, math.nan], [3.0, math.inf]])
+def test_the_norm_of_a_recorded_layer_is_nan_where_an_element_is_not_finite(gradients):
+    debugger, emitter = watched(None)
+    debugger.record_gradient_flow("layer", gradients)
+    (norm,) = [a.value for a in emitter.artifacts if a.name == "gradient_norm/layer"]
+    assert math.isnan(norm)
+
+
 @pytest.mark.parametrize(
     "gradients",
     ["nothing", ["a"], b"bytes", None, [None], {"a": 1}, [[1], [2, 3]], [], [[]], np.empty((0, 3)), torch.empty(0)],
