@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tracker_adapters.values.tensors import plain_tensor
 
 from debuggers.host_arrays.readable import is_freed
+from debuggers.instrumentation.long_names import fitting_name
 from debuggers.instrumentation.module_changes import ModuleMembers
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.torch_import import torch
@@ -117,7 +118,7 @@ def _named_parameters(model: torch.nn.Module) -> dict[torch.Tensor, list[str]]:
     """Returns each parameter with all its names."""
     found: dict[torch.Tensor, list[str]] = {}
     for name, parameter in _visit(model, ""):
-        found.setdefault(parameter, []).append(name)
+        found.setdefault(parameter, []).append(fitting_name(name))
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from debuggers.errors import DebuggerConfigError, LayerNotFoundError
 from debuggers.instrumentation.call_observers import is_compiled_in_place
+from debuggers.instrumentation.long_names import fitting_name
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import WRAPPED, children_of, is_compiled
 from debuggers.utils import nearest_names
@@ -91,8 +92,8 @@ def _walk(model: torch.nn.Module) -> Iterator[NamedModule]:
         # The wrapper stands for the module of the same name that it wraps.
         if path not in taken:
             taken.add(path)
-            aliases = tuple(".".join(other) for other in others)
-            yield NamedModule(".".join(path) or _class_name(model), aliases, module, all(hidden))
+            aliases = tuple(fitting_name(".".join(other)) for other in others)
+            yield NamedModule(fitting_name(".".join(path)) or _class_name(model), aliases, module, all(hidden))
 
 
 def _visit(
