@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from tracker_adapters.errors import ArtifactError
 
 from debuggers.conditional_hooks.acting import HookActing
-from debuggers.conditional_hooks.bounds import may_hold
 from debuggers.conditional_hooks.events import HookEvent, HookResult
 from debuggers.conditional_hooks.registered import RegisteredHook
 from debuggers.instrumentation.stopwatch import Stopwatch
@@ -41,7 +40,8 @@ class HookDeciding:
             return self._act(entry, seen)
         condition = entry.hook.condition
         with self._stopwatch:
-            if condition is not None and condition.bounds and not may_hold(condition.bounds, seen.tensor):
+            bounds = None if condition is None else condition.bounds
+            if bounds is not None and not bounds.may_hold(seen.tensor):
                 return []
             pending = measure({seen.layer: seen.tensor})
         if pending.ready():

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from debuggers.conditional_hooks.arithmetic import absolute, divide, log10, power
-from debuggers.conditional_hooks.bounds import Bound, bound_of
+from debuggers.conditional_hooks.bounds import Bounds, bounds_of
 from debuggers.conditional_hooks.names import COUNTERS, STATISTICS
 from debuggers.errors import DebuggerConfigError
 from debuggers.measurement.tensor_summary import TensorSummary
@@ -79,13 +79,13 @@ class Expression:
         text: What it was compiled from.
         of_counters: What it asks of ``step`` and ``executions`` alone: where one of them is false, so is all.
         of_values: The rest, which needs the tensor's measurement.
-        bounds: What a tensor of small finite elements cannot fulfil, among the rest.
+        bounds: Tells of most tensors without a whole measurement that the rest cannot hold; None where nothing does.
     """
 
     text: str
     of_counters: tuple[Test, ...]
     of_values: tuple[Test, ...]
-    bounds: tuple[Bound, ...] = ()
+    bounds: Bounds | None = None
 
 
 def compile_expression(text: str) -> Expression:
@@ -112,7 +112,7 @@ def compile_expression(text: str) -> Expression:
         source,
         of_counters=tuple(test for test, needs_values in tests if not needs_values),
         of_values=tuple(test for test, needs_values in tests if needs_values),
-        bounds=tuple(bound for part in conjuncts if (bound := bound_of(part)) is not None),
+        bounds=bounds_of([part for part in conjuncts if _needs_values(part)]),
     )
 
 

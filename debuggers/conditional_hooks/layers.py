@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from debuggers.conditional_hooks.bounds import may_hold
 from debuggers.conditional_hooks.registered import RegisteredHook
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
@@ -98,7 +97,7 @@ class _LayerCall:
     def __init__(self, entry: RegisteredHook, name: str, layers: HookedLayers) -> None:
         self._entry, self._name, self._layers = entry, name, layers
         condition = entry.hook.condition
-        self._bounds = condition.bounds if condition is not None and entry.is_forward else ()
+        self._bounds = condition.bounds if condition is not None and entry.is_forward else None
         self._place = f"hook {entry.hook.name!r}"
 
     def __call__(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
@@ -110,6 +109,6 @@ class _LayerCall:
         if backward_pass_id() != NO_BACKWARD_PASS or not holds_values():
             return
         with layers.isolation.guard(self._place):
-            if self._bounds and not may_hold(self._bounds, output):
+            if self._bounds is not None and not self._bounds.may_hold(output):
                 return
             layers.see_output(self._entry, self._name, output)

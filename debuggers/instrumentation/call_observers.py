@@ -69,8 +69,11 @@ def _tell(observers: Iterable[Observer], *arguments: Any) -> None:
 
 
 def _tell_of_return(call: "_ObservedCall", module: torch.nn.Module, args: tuple[Any, ...], output: Any) -> None:
-    _tell(reversed(tuple(call.observers["end"])), module)
-    _tell(tuple(call.observers["output"]), module, args, output)
+    observers = call.observers
+    if observers["end"]:
+        _tell(reversed(tuple(observers["end"])), module)
+    if observers["output"]:
+        _tell(tuple(observers["output"]), module, args, output)
 
 
 def _nothing(*arguments: Any) -> None:
