@@ -12,6 +12,7 @@ from tracker_adapters.remote.place import is_url
 from tracker_adapters.store.layout import MANIFEST
 from tracker_adapters.store.reading.record import NameInfo, RunRecord
 from tracker_adapters.store.upkeep.retention import run_bytes
+from tracker_adapters.values.metric_names import last_step
 
 from stepscope.commands.common import console, one_line_errors
 from stepscope.diagnosing.stored_reports import stored_reports, verdict_in
@@ -55,7 +56,7 @@ def _row(folder: Path) -> list[str]:
     shown = str(short_path(folder))
     try:
         with read_run(folder) as record:
-            last = max((info.last_step for info in record.names("all")), default=None)
+            last = last_step((info.name, info.last_step) for info in record.names("all"))
             verdicts = {verdict_in(report.text) for report in stored_reports(record)} - {""}
             status = record.info.status
         return [shown, status, "" if last is None else str(last), "; ".join(sorted(verdicts)), _size(folder)]

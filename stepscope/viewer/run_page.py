@@ -7,6 +7,7 @@ from tracker_adapters.errors import StepscopeError
 from tracker_adapters.fork_safe import TemporaryFolder
 from tracker_adapters.reports import page_name
 from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.values.metric_names import last_step
 
 from stepscope.runs.byte_sizes import format_bytes
 from stepscope.viewer.export import export_page
@@ -34,7 +35,7 @@ def record_page(run: "Run") -> None:
             logger.warning("the run %s gets no page: %s", run.path, error)
             return
         with RunRecord(run.path) as record:
-            last_step = max((info.last_step for info in record.names(run.rank)), default=0)
-        run.file(made.page, media_type="text/html", step=last_step, name=page_name(run.attempt))
+            step = last_step((info.name, info.last_step) for info in record.names(run.rank)) or 0
+        run.file(made.page, media_type="text/html", step=step, name=page_name(run.attempt))
         run.flush_store(SECONDS)
     logger.info("the page of %s takes %s", run.path, format_bytes(made.page_bytes))

@@ -29,6 +29,14 @@ def metrics_first(names: Iterable[str], most: int) -> list[str]:
     return [name for name in by_weight(names) if not _comes_last(name) and name.count("/") <= 1][:most]
 
 
+def last_step(last_steps: Iterable[tuple[str, int]]) -> int | None:
+    """Returns the last step of a training, by the last step of each of its names; None where there is none.
+
+    What is recorded of the machine counts seconds in place of steps.
+    """
+    return max((step for name, step in last_steps if not name.startswith(SYSTEM)), default=None)
+
+
 def _place(name: str) -> int:
     return FIRST.index(name) if name in FIRST else len(FIRST)
 

@@ -12,7 +12,7 @@ from typing import Any
 from tracker_adapters.errors import NotARunError, RunError
 from tracker_adapters.store.layout import MANIFEST
 from tracker_adapters.terminal_text import say
-from tracker_adapters.values.metric_names import SYSTEM
+from tracker_adapters.values.metric_names import last_step
 
 from stepscope.compat.errors import refuse
 from stepscope.compat.joined_runs import JoinedRun, join_or_open
@@ -193,7 +193,7 @@ def _sinks(about: Mapping[str, Any]) -> list[Any]:
 
 
 def _next_step(folder: Path) -> int:
-    """The step after the last one of a run that is continued; system metrics count seconds."""
+    """The step after the last one of a run that is continued."""
     with closing(read_run(folder)) as record:
-        steps = [info.last_step for info in record.names(0) if not info.name.startswith(SYSTEM)]
-    return 1 + max(steps, default=-1)
+        last = last_step((info.name, info.last_step) for info in record.names(0))
+    return 0 if last is None else last + 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from tracker_adapters.store.reading.record import NameInfo, RunRecord, ScalarSeries
-from tracker_adapters.values.metric_names import by_weight, metrics_first
+from tracker_adapters.values.metric_names import by_weight, last_step, metrics_first
 
 from debuggers.diagnosis.rules.diagnose import diagnose
 from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
@@ -82,7 +82,7 @@ def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict
         "config": manifest.info.flat_config(),
         "verdict": "; ".join(report.verdict for report in reports),
         "state": next((state for state in ("bad", "warn", "good") if state in {one.state for one in reports}), ""),
-        "last_step": max((info.last_step for info in names), default=None),
+        "last_step": last_step((info.name, info.last_step) for info in names),
         "metrics": _metrics(record, [scalars[name] for name in chosen], at),
         "names": by_weight(scalars)[:MOST_NAMES],
     }

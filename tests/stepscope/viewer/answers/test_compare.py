@@ -102,3 +102,11 @@ def test_an_empty_run_has_a_row(tmp_path):
     runs = RunList([tmp_path])
     row = asked(runs, f"compare?runs={keys(runs)['empty']}")["runs"][0]
     assert (row["metrics"], row["config"], row["last_step"], row["verdict"]) == ({}, {}, None, "")
+
+
+def test_the_seconds_of_a_runs_machine_are_no_steps(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=7)
+        run.scalar("system/memory_used", 1.0, step=3600)
+    runs = RunList([tmp_path])
+    assert asked(runs, f"compare?runs={keys(runs)['run']}")["runs"][0]["last_step"] == 7
