@@ -205,7 +205,7 @@ def overhead_line(overhead: Overhead) -> str:
 def _steps(overhead: Overhead) -> str:
     text = f"Steps: {overhead.steps:,}, {overhead.measured:,} of them measured"
     if overhead.skipped_by_schedule:
-        text += f", {overhead.skipped_by_schedule} skipped by the schedule"
+        text += f", {overhead.skipped_by_schedule:,} skipped by the schedule"
     if overhead.skipped_by_governor:
-        text += f", {overhead.skipped_by_governor} skipped to limit the overhead"
+        text += f", {overhead.skipped_by_governor:,} skipped to limit the overhead"
     return text + "."
