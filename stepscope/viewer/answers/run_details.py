@@ -31,6 +31,8 @@ def run_answer(runs: RunList, query: Query) -> Answer:
     with closing(open_record(run.place)) if damage.is_all else runs.opened(key) as record:
         found = run_details(record)
     found["damage"] = [*filter(None, [damage.text]), *found["damage"]]
+    if run.folder is None:  # the record reads a copy
+        found["folder"] = run.shown
     return json_answer({"key": key} | found)
 
 

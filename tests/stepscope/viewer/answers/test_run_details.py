@@ -1,8 +1,11 @@
 """What a run is, and what became of its artifacts."""
 
 import json
+import threading
 
 import pytest
+from tracker_adapters.remote.opening import upload_existing
+from tracker_adapters.remote.upload import upload
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder, segments
 from tracker_adapters.store.ledger import Ledger, position_key
 from tracker_adapters.testing import MemorySink
@@ -97,3 +100,11 @@ def test_a_live_run_is_told_as_one(tmp_path):
         found = asked(tmp_path / "run")
         assert (found["status"], found["live"], found["ended_ms"]) == ("running", True, None)
         assert found["ranks"][0]["attempts"][0]["state"] == "running"
+
+
+def test_a_run_at_a_url_has_its_url_as_folder(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+    upload_existing(tmp_path / "run", "memory://details/run")
+    assert upload(tmp_path / "run", stopping=threading.Event(), give_up_s=60, wait_s=60) == "done"
+    assert asked("memory://details/run")["folder"] == "memory://details/run"
