@@ -143,3 +143,14 @@ def test_hostile_and_long_names_are_shown_as_text(page, served):
     go(page, served, "histograms", "hostile")
     expect(page.locator(".histogram-card").first).to_be_visible()
     assert page.locator("img").count() == 0
+
+
+def test_layers_say_where_a_run_goes_on_unmeasured(page, tmp_path):
+    with stepscope.open_run(tmp_path / "governed", sinks=[]) as run:
+        for step in range(100):
+            run.scalar("gradient_norm/fc.weight", 1.0, step=step)
+        run.scalar("loss", 1.0, step=1721)
+    with viewer(tmp_path) as url:
+        page.goto(f"{url}#/layers")
+        expect(page.locator(".view > .note")).to_contain_text("measured up to step 99 of 1,721")
+        page.goto("about:blank")

@@ -4,6 +4,7 @@ from contextlib import closing
 from typing import Any
 
 import numpy.typing as npt
+from tracker_adapters.values.metric_names import last_step
 
 from stepscope.diagnosing.stored_evidence import scopes, stored_facts
 from stepscope.runs.places import open_record
@@ -28,15 +29,16 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
     """``layers?run=K&scope=&rank=0``: which statistics of tensors there are; with ``statistic=S`` its values.
 
     The list has of each statistic key, title, section, scale, number of tensors and points, whether it comes from
-    histograms, and the run's scopes. Values are columns: ``first_step`` (columns,), ``low`` and ``high`` float32
-    (tensors, columns), the smallest and the largest finite value of each cell, and ``bits``: 1 finite, 2 NaN, 4 +inf,
-    8 -inf, 16 not finite, 0 not measured. ``first``, ``last`` and ``width`` choose steps and the number of columns.
+    histograms, and the run's scopes and last step. Values are columns: ``first_step`` (columns,), ``low`` and ``high``
+    float32 (tensors, columns), the smallest and the largest finite value of each cell, and ``bits``: 1 finite, 2 NaN,
+    4 +inf, 8 -inf, 16 not finite, 0 not measured. ``first``, ``last`` and ``width`` choose steps and the number of
+    columns.
     ``detail=overview`` answers from roll-ups, where all values have not been read yet.
     """
     key, rank = query.run(), query.rank(runs)
     found = _found(runs, key, query.text("scope", ""), rank)
     if not query.text("statistic", ""):
-        return _list(runs, key, found)
+        return _list(runs, key, rank, found)
     statistic = found.get(query.text("statistic"))
     if statistic is None:
         raise NotFound(f"statistic is {query.text('statistic')[:200]!r}; expected one of {', '.join(found) or 'none'}")
@@ -89,10 +91,11 @@ def _found(runs: RunList, key: str, scope: str, rank: int) -> dict[str, Statisti
     return _statistics.get((key, scope, rank), runs.position(key), compute, live=head.live)[1]
 
 
-def _list(runs: RunList, key: str, found: dict[str, Statistic]) -> Answer:
+def _list(runs: RunList, key: str, rank: int, found: dict[str, Statistic]) -> Answer:
     position = runs.position(key)
     with runs.opened(key) as record:
         known = scopes(record)
+        last = last_step((info.name, info.last_step) for info in record.names(rank))
     listed: list[dict[str, Any]] = [
         {
             "key": one.key,
@@ -105,4 +108,4 @@ def _list(runs: RunList, key: str, found: dict[str, Statistic]) -> Answer:
         }
         for one in found.values()
     ]
-    return json_answer({"position": position, "scopes": known, "statistics": listed}, position)
+    return json_answer({"position": position, "scopes": known, "last_step": last, "statistics": listed}, position)

@@ -10,6 +10,8 @@ import { answers } from "../layers/loading.js";
 import { NAN, NEGATIVE, POSITIVE, UNKNOWN, scaleOf } from "../layers/scale.js";
 
 const AGAIN_AFTER_MS = 3000;
+/** The share of the steps at the end of a run that, left unmeasured, is said. */
+const UNMEASURED_END = 0.1;
 const SCALES = [["", "scale: as fits"], ["log", "logarithmic"], ["linear", "linear"]];
 
 /** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
@@ -54,6 +56,7 @@ class Layers {
     /** @type {import("../layers/heat_map.js").Cells | null} */
     this.cells = null;
     this.listed = "";
+    this.lastStep = 0;
     this.shown = "";
     this.asked = 0;
     this.timer = 0;
@@ -91,7 +94,7 @@ class Layers {
   async list() {
     const { context, run, rank } = this;
     const of = `${run?.key} ${this.scope} ${rank}`;
-    const { statistics, scopes } = await context.source.json(address("layers", { run: run?.key, scope: this.scope, rank: rank || null }), { signal: context.signal });
+    const { statistics, scopes, last_step } = await context.source.json(address("layers", { run: run?.key, scope: this.scope, rank: rank || null }), { signal: context.signal });
     if (!this.scope && !scopes.includes("") && scopes.length && !statistics.length) {
       this.scope = scopes[0];
       await this.list();
@@ -100,6 +103,7 @@ class Layers {
     if (of !== this.listed) this.cells = null;
     this.listed = of;
     this.statistics = statistics;
+    this.lastStep = last_step ?? 0;
     const wanted = context.params.get("statistic");
     this.statistic = this.statistics.find(({ key }) => key === wanted) ?? this.fitting();
     this.showTools(scopes);
@@ -159,10 +163,16 @@ class Layers {
         if (mine !== this.asked || context.signal.aborted) return;
         this.take(cells);
       }
-      if (mine === this.asked) this.note.textContent = statistic.title;
+      if (mine === this.asked) this.note.textContent = statistic.title + this.until();
     } catch (error) {
       if (!context.signal.aborted && mine === this.asked) context.fail(error);
     }
+  }
+
+  /** Where a run goes on long after this was measured last, such as when its cost was limited: until when. */
+  until() {
+    const [measured, all] = [this.cells?.lastStep ?? 0, this.lastStep];
+    return measured < all * (1 - UNMEASURED_END) ? `; measured up to step ${stepText(measured)} of ${stepText(all)}` : "";
   }
 
   /** @param {import("../layers/heat_map.js").Cells} cells */

@@ -112,3 +112,11 @@ def test_a_run_without_layers_and_an_unknown_statistic_say_so(tmp_path):
     assert asked.json("layers")["statistics"] == []
     with pytest.raises(NotFound, match="statistic is 'x'; expected one of none"):
         asked.columns("layers", statistic="x")
+
+
+def test_the_list_tells_how_far_the_run_is_beyond_what_was_measured_last(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("gradient_norm/a", 3.0, step=99)
+        run.scalar("loss", 3.0, step=1721)
+        run.scalar("system/memory_used", 3.0, step=5000)
+    assert Asked(tmp_path).json("layers")["last_step"] == 1721
