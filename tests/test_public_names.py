@@ -31,7 +31,6 @@ DOCUMENTED = {
     "debuggers.detectors": ["SignalDetector"],
     "debuggers.detectors.narrow_range": [],
     "debuggers.detectors.signals.front": [],
-    "debuggers.detectors.signals.ranks": [],
     "debuggers.feature_map": ["FeatureMapDebugger"],
     "debuggers.forward_debugger": ["ForwardDebugger"],
     "debuggers.gradcam": ["GradCAMDebugger"],

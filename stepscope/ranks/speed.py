@@ -7,12 +7,12 @@ from tracker_adapters.store.reading.rank_values import RankValues
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
-from debuggers.detectors.signals.ranks import SLOWEST_SPEED
 from debuggers.diagnosis.rank_facts import RankFacts
 from debuggers.diagnosis.signals import PREFIX
 from stepscope.ranks.findings import rank_finding
 from stepscope.ranks.sums import Steps, Values, unique_steps
 
+SLOWEST_SPEED = 0.75
 LEAST_MS = 5.0
 """A rank that is slower by less is within the noise of a machine."""
 _LEAST_WINDOWS, _MOSTLY = 2, 0.8
