@@ -1,12 +1,15 @@
 """What a detector found: the tensor, the steps, and the values as evidence."""
 
 import logging
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
@@ -45,6 +48,34 @@ class Finding:
     threshold: float
     evidence: str
     rule: str
+
+    @classmethod
+    def going_on(
+        cls,
+        kind: str,
+        name: str,
+        steps: Sequence[int] | npt.NDArray[np.int64],
+        *,
+        evidence: str,
+        rule: str,
+        level: AlertLevel = "error",
+        value: float = math.nan,
+        threshold: float = math.nan,
+    ) -> Self:
+        """Returns a finding whose rule was broken at some steps, and is broken still."""
+        return cls(
+            kind=kind,
+            name=name,
+            level=level,
+            step=int(min(steps)),
+            last_step=int(max(steps)),
+            steps=len(steps),
+            ongoing=True,
+            value=value,
+            threshold=threshold,
+            evidence=evidence,
+            rule=rule,
+        )
 
     @property
     def is_problem(self) -> bool:

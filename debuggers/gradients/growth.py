@@ -13,6 +13,7 @@ MAX_GROWTH_DECADES = 2.0
 MIN_STEPS = 16
 MIN_LAST_DECADES = 1.0
 MAX_DEPTH_FACTOR = 1e4
+_KIND = ExplodingGradient.kind
 _STEPS_RULE = (
     "the robust slope of log10 norm over the held steps exceeds a factor of 100, from 16 steps on, and the median of "
     "the last 16 norms exceeds 10 (stepscope's choice)"
@@ -47,7 +48,11 @@ def growth_over_steps(
         factor = float(10.0 ** min(growth[row], 300.0))
         limit = 10.0**MAX_GROWTH_DECADES
         evidence = f"the norm grew by a factor of {factor:.3g}, more than {limit:g}"
-        found.append(_finding(names[row], held, value=factor, threshold=limit, evidence=evidence, rule=_STEPS_RULE))
+        found.append(
+            Finding.going_on(
+                _KIND, names[row], held, evidence=evidence, rule=_STEPS_RULE, value=factor, threshold=limit
+            )
+        )
     return found
 
 
@@ -63,25 +68,11 @@ def growth_over_depth(depth: DepthFlow | None, steps: npt.NDArray[np.int64]) -> 
     for layer, norm in zip(depth.layers, depth.norms, strict=True):
         factor = norm / last_norm
         if factor > MAX_DEPTH_FACTOR:
-            evidence = f"norm {norm:.3g} is {factor:.3g} times that of {last_layer}, more than {MAX_DEPTH_FACTOR:g}"
-            numbers = {"value": factor, "threshold": MAX_DEPTH_FACTOR}
-            found.append(_finding(layer, steps, **numbers, evidence=evidence, rule=_DEPTH_RULE))
+            limit = MAX_DEPTH_FACTOR
+            evidence = f"norm {norm:.3g} is {factor:.3g} times that of {last_layer}, more than {limit:g}"
+            found.append(
+                Finding.going_on(
+                    _KIND, layer, steps, evidence=evidence, rule=_DEPTH_RULE, value=factor, threshold=limit
+                )
+            )
     return found
-
-
-def _finding(
-    name: str, steps: npt.NDArray[np.int64], *, value: float, threshold: float, evidence: str, rule: str
-) -> Finding:
-    return Finding(
-        kind=ExplodingGradient.kind,
-        name=name,
-        level=ExplodingGradient.level,
-        step=int(steps.min()),
-        last_step=int(steps.max()),
-        steps=len(steps),
-        ongoing=True,
-        value=value,
-        threshold=threshold,
-        evidence=evidence,
-        rule=rule,
-    )

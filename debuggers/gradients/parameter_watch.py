@@ -175,14 +175,11 @@ class ParameterWatch:
         if before is not None:
             self._findings[kind] = replace(before, last_step=step, ongoing=True, value=value, evidence=evidence)
             return
-        self._findings[kind] = Finding(
-            kind=kind,
-            name=name,
+        self._findings[kind] = Finding.going_on(
+            kind,
+            name,
+            [step],
             level="error" if kind == "non_finite_weight" else "warning",
-            step=step,
-            last_step=step,
-            steps=1,
-            ongoing=True,
             value=value,
             threshold=STILL,
             evidence=evidence,

@@ -106,14 +106,10 @@ class SkippedSteps:
             return []
         since = "since its last step" if self._step is not None else "no step was made yet, first observed"
         step = max(0, self._step or 0)
-        self._told = Finding(
-            kind="skipped_steps",
-            name="the GradScaler",
-            level="error",
-            step=step,
-            last_step=step,
-            steps=1,
-            ongoing=True,
+        self._told = Finding.going_on(
+            "skipped_steps",
+            "the GradScaler",
+            [step],
             value=skipped,
             threshold=MAX_EXPECTED_OVERFLOWS,
             evidence=f"it skips every step, {skipped} or more in a row, because gradients are NaN or infinite; {since}",

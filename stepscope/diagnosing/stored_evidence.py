@@ -1,6 +1,5 @@
 """The evidence that a run has stored: signals, facts and findings, also of a training that was killed."""
 
-import math
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -168,16 +167,11 @@ def _from_alerts(
 
 def _finding(kind: str, alert: Alert) -> Finding:
     name, found, evidence = alert.message.partition(": ")
-    return Finding(
-        kind=kind,
-        name=name if found else "",
+    return Finding.going_on(
+        kind,
+        name if found else "",
+        [alert.step],
         level=alert.level,
-        step=alert.step,
-        last_step=alert.step,
-        steps=1,
-        ongoing=True,
-        value=math.nan,
-        threshold=math.nan,
         evidence=evidence.rpartition(" at step ")[0] or alert.message,
         rule="",
     )

@@ -1,9 +1,7 @@
 """Findings about ranks, in the words that they share."""
 
-import math
 from collections.abc import Iterable
-
-from tracker_adapters.artifacts import AlertLevel
+from typing import Any
 
 from debuggers.detectors.finding import Finding
 
@@ -18,29 +16,7 @@ def names_of(ranks: Iterable[int]) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {named}{more}"
 
 
-def rank_finding(
-    kind: str,
-    name: str,
-    step: int,
-    last_step: int,
-    *,
-    evidence: str,
-    rule: str,
-    level: AlertLevel = "error",
-    value: float = math.nan,
-    threshold: float = math.nan,
-) -> Finding:
-    """Returns a finding that goes on to the end of what was recorded."""
-    return Finding(
-        kind=kind,
-        name=name,
-        level=level,
-        step=max(0, step),
-        last_step=max(0, step, last_step),
-        steps=max(1, last_step - step + 1),
-        ongoing=True,
-        value=value,
-        threshold=threshold,
-        evidence=evidence,
-        rule=rule,
-    )
+def rank_finding(kind: str, name: str, step: int, last_step: int, **said: Any) -> Finding:
+    """Returns a finding that goes on to the end of what was recorded; ``said`` is as for ``Finding.going_on``."""
+    first = max(0, step)
+    return Finding.going_on(kind, name, range(first, max(first, last_step) + 1), **said)
