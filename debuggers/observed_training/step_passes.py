@@ -102,11 +102,6 @@ class StepPasses:
         """The most frequent number of passes a step; 1 if none was seen."""
         return self._counts.most_common(1)[0][0] if self._counts else 1
 
-    @property
-    def saw_loss(self) -> bool:
-        """Whether the loss of the coming step is known."""
-        return self._losses is not None
-
     def loss(self, factor: float = 1.0) -> torch.Tensor | float | None:
         """Returns the mean loss of the coming step's passes, a 0-d float64 tensor on a device; None if it is unseen.
 

@@ -104,27 +104,11 @@ class Signals:
         self._layers.forget()
         self._data_time.forget()
 
-    def batch(
-        self,
-        *,
-        inputs: Any = None,
-        outputs: Any = None,
-        targets: Any = None,
-        loss_kind: str = "",
-        loss_classes: int = 0,
-        told: bool = False,
-    ) -> None:
+    def batch(self, **seen: Any) -> None:
         """Takes what is seen of the coming step; see ``BatchSignals.see``. At steps that are not sampled: nothing."""
         if self.is_sampled:
             with self._stopwatch, self._isolation.guard("looking at a batch"):
-                self._batch.see(
-                    inputs=inputs,
-                    outputs=outputs,
-                    targets=targets,
-                    loss_kind=loss_kind,
-                    loss_classes=loss_classes,
-                    told=told,
-                )
+                self._batch.see(**seen)
 
     def broken_batch(self, step: int, count: int) -> None:
         """Takes how many inputs were NaN or infinite at a step that is not sampled, whose loss is not finite."""
@@ -229,13 +213,7 @@ class Signals:
 
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
-        self._before_hooks.remove()
-        self._clipping.forget()
-        self._passes.detach()
-        self._layers.detach()
-        self._batch.forget()
-        self._layers.forget()
-        self._data_time.forget()
+        self.pause()
         self._weights.end_step()
         self.drain()
 

@@ -100,13 +100,3 @@ def as_tensor(name: str, value: object) -> torch.Tensor:
     narrowed = {"f": np.float64, "c": np.complex128}.get(array.dtype.kind) if array.dtype.itemsize > 8 else None
     array = np.asarray(array, narrowed or array.dtype.newbyteorder("="), order="C")
     return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if tensor.layout is torch.strided else tensor.detach().to_dense()
-
-
-def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """The shard of a distributed tensor that this rank holds; any other tensor as it is."""
-    values: Any = tensor
-    return values.detach().to_local() if hasattr(values, "to_local") else tensor
