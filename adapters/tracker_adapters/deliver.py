@@ -23,8 +23,6 @@ from tracker_adapters.sink import Sink
 
 WATCH_INTERVAL_S = 0.5
 
-logger = logging.getLogger(__name__)
-
 
 def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
     """Carries a run into one sink until it is done; starts this process again when the sink does not answer.

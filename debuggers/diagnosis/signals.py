@@ -120,18 +120,3 @@ OF_LAYERS: Final = (
     Signal("saturated", "share of elements within 0.01 of a bound: of sigmoid, tanh, hardsigmoid, hardtanh, softmax"),
     Signal("unit_similarity", "share of a weight's rows that equal another row of it: units that compute the same"),
 )
-
-OF_RANKS: Final = (
-    Signal("weight_checksum", "of the bits of all weights of which other ranks have copies, at the start of the step"),
-    Signal("gradient_checksum", "the same of their gradients, as the optimizer gets them"),
-    Signal("batch_checksum", "of the bits of the first tensor that the model is given"),
-    Signal("data_ms", "median time from the end of a step to the next forward pass, since the value before"),
-    Signal("forward_ms", "the same from there to the backward pass"),
-    Signal("backward_ms", "the same of the backward passes, in which ranks wait for each other's gradients"),
-    Signal("weight_bits", "checksum of each of those weights"),
-    Signal("gradient_bits", "the same of their gradients"),
-)
-"""What each of several ranks records of itself: at the first ten steps and every tenth, times at every tenth.
-
-Checksums are integers below 2**52. Those of shards that several ranks have are ``weight_checksum/shards`` and so on.
-Readers compare them over ranks; they are no part of the evidence of one."""

@@ -10,9 +10,7 @@ from tracker_adapters.histograms.layout import N_BINS
 
 from debuggers.host_arrays.element_difference import ElementDifference, element_difference
 from debuggers.measurement.tensor_summary import TensorSummary
-from debuggers.tensors.info import HealthLevel, TensorInfo
-from debuggers.tensors.inspection import PendingInspection
-from debuggers.tensors.lifetimes import bytes_of
+from debuggers.tensors.info import TensorInfo
 
 _SMOOTHING = 0.5
 
@@ -60,20 +58,6 @@ def compare_infos(a: TensorInfo, b: TensorInfo) -> TensorComparison:
     if a.values is not None and b.values is not None and not missing:
         compared["elements"] = element_difference(a.values, b.values)
     return TensorComparison(a=(a.name, a.step), b=(b.name, b.step), missing=missing, **compared)
-
-
-def compare_tensors(a: object, b: object) -> TensorComparison:
-    """Compares two tensors, arrays or lists, named "a" and "b"; waits for their devices.
-
-    Raises:
-        ArtifactError: For what holds no plain numbers.
-    """
-    described: dict[str, Any] = {"id": 0, "layer": None, "operation": None, "step": 0}
-    first, second = (
-        PendingInspection(value, name, HealthLevel.FULL_TENSOR, memory_bytes=bytes_of(value), **described).resolve()[0]
-        for name, value in (("a", a), ("b", b))
-    )
-    return compare_infos(first, second)
 
 
 def _missing(a: TensorInfo, b: TensorInfo) -> str:

@@ -1,12 +1,9 @@
 """Reduces a series to what a line of some pixels needs, so that no extreme, NaN or infinity is lost."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
-Columns = Mapping[str, npt.NDArray[np.generic]]
 
 
 def shift_for(first_step: int, last_step: int, width: int) -> int:

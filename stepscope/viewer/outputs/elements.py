@@ -7,7 +7,7 @@ import base64
 import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 from debuggers.pictures.colours import NAN_COLOUR
 from stepscope.viewer.outputs.nodes import Node, describe, draw
@@ -27,9 +27,6 @@ class Element:
     children: tuple["Element | str", ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     style: Mapping[str, str] = field(default_factory=dict)
-
-
-Child: TypeAlias = Element | str
 
 
 def outputs_element(outputs: Mapping[str, Any]) -> Element:
