@@ -11,13 +11,13 @@ from tracker_adapters.emitter import Emitter
 from debuggers.torch_import import torch
 
 if TYPE_CHECKING:
-    from stepscope.sessions.session import DebugSession
+    from stepscope.sessions.lifecycle import SessionLifecycle
 
 _log = logging.getLogger(__name__)
-_running: weakref.WeakSet[DebugSession] = weakref.WeakSet()
+_running: weakref.WeakSet[SessionLifecycle] = weakref.WeakSet()
 
 
-def begin(session: DebugSession, model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None) -> None:
+def begin(session: SessionLifecycle, model: torch.nn.Module | None, optimizer: torch.optim.Optimizer | None) -> None:
     """Enters a session; one that runs on the same model and optimizer ends, as when a notebook's cell runs again."""
     for other in list(_running):
         if model is not None and other.watches(model, optimizer):
@@ -39,7 +39,7 @@ def is_watched(optimizer: torch.optim.Optimizer) -> bool:
     return any(session.steps_with(optimizer) for session in list(_running))
 
 
-def end(session: DebugSession) -> None:
+def end(session: SessionLifecycle) -> None:
     """Forgets a session that has ended."""
     _running.discard(session)
 

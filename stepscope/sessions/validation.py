@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any
 
 from tracker_adapters.values.base import check_step
 
@@ -12,21 +12,12 @@ from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.sessions.diagnostics import checked_scalar
-from stepscope.sessions.view import SessionView
-
-if TYPE_CHECKING:
-    from tracker_adapters.emitter import Emitter
+from stepscope.sessions.lifecycle import SessionLifecycle
 
 
 @methods_between_graphs
-class SessionValidation(SessionView):
+class SessionValidation(SessionLifecycle):
     """The part of a session that takes validations."""
-
-    _run: Emitter | None
-
-    def paused(self) -> AbstractContextManager[None]:
-        """See ``DebugSession.paused``."""
-        raise NotImplementedError
 
     def validation(
         self,
