@@ -17,9 +17,9 @@ from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
 from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.invariants import InvariantLog
-from debuggers.observed_training.kept_graphs import KeptGraphs
 from debuggers.observed_training.known_losses import KnownLosses, not_told
-from debuggers.observed_training.loss_view import LossView, loss_view
+from debuggers.observed_training.loss_graphs import LossGraphs
+from debuggers.observed_training.loss_view import LossView
 from debuggers.observed_training.model_facts import (
     InitialParameters,
     frozen_batch_norms,
@@ -31,7 +31,6 @@ from debuggers.observed_training.model_facts import (
 from debuggers.observed_training.roles import parameter_roles
 from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
-from debuggers.observed_training.unregistered_weights import UnregisteredWeights
 from debuggers.observed_training.unused_gradients import UnusedGradients
 from debuggers.signals.sampled_steps import is_sampled
 from debuggers.torch_import import torch
@@ -39,7 +38,7 @@ from debuggers.torch_internals.grad_scaler import unscaling_changes
 from debuggers.torch_internals.optimizers import held_parameters
 
 _SCHEDULED = 10
-"""The step at which the scheduler is looked for, and up to which the graph is searched for what breaks an invariant."""
+"""The step at which the scheduler is looked for."""
 _OFTEN = 10
 """At more than one in so many steps another model's passes are part of the training: a critic takes several a time."""
 
@@ -93,7 +92,10 @@ class TrainingObserver:
         )
         self.error = ""
         self.is_told_step_end = False
-        self._invariants, self._graphs = InvariantLog(), KeptGraphs()
+        self._invariants, self._losses = InvariantLog(), KnownLosses()
+        self._graphs = LossGraphs(
+            model, optimizer, self.calls, self.passes, losses=self._losses, invariants=self._invariants
+        )
         self._hooks, self._arrivals = Hooks(), ArrivalQueue()
         self._parameters, self._trained = mine, trained
         self._initial: InitialParameters | None = None
@@ -101,17 +103,13 @@ class TrainingObserver:
         self._acts_by_mode = False
         self._groups: tuple[GroupFacts, ...] = ()
         self._scheduler = ""
-        self._losses = KnownLosses()
         self._is_observing = False
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
         self._looks_closely = is_sampled(0)
         self._clipped = self._others = 0
         self._precision = ""
-        self._unregistered, self._unused = (
-            UnregisteredWeights(model),
-            UnusedGradients(() if optimizer is None else trained),
-        )
+        self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
 
     def start(self) -> None:
@@ -244,26 +242,9 @@ class TrainingObserver:
         if len(roots) != 1:
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
-            view = loss_view(roots[0], self.calls.outputs)
-            calls = self.calls
-            is_called = calls.outputs or (calls.inputs is not None and not calls.sizes)
-            if not view.reaches_outputs and is_called and not calls.by_parts:
-                return  # another model's loss
-            self._graphs.mark(self._steps, roots[0])
-            if self._steps < _SCHEDULED and not self.passes.passes:  # once a step: others' weights change between steps
-                self._check_graph(roots[0])
-            view = self._losses.see(view, self.calls.values, self.passes.scale_number)
-            if not self.passes.mixed:
+            view = self._graphs.look(roots[0], self._steps)
+            if view is not None and not self.passes.mixed:
                 self._on_loss(view)
-
-    def _check_graph(self, loss: torch.Tensor) -> None:
-        mixed = self.calls.mixed.found(loss.grad_fn, self.calls.outputs)
-        self.calls.random.look(loss.grad_fn)
-        held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
-        unknown = self._unregistered.look(loss.grad_fn, self.calls.outputs, self.calls.given, held)
-        for name, found in (("samples_are_apart", mixed), ("weights_are_registered", unknown)):
-            if found is not None:
-                self._invariants.check(name, self._steps, broken=bool(found), where=found)
 
     def _look_at_model(self) -> None:
         self._initial = InitialParameters(self._parameters)
@@ -286,8 +267,7 @@ class TrainingObserver:
         if self._acts_by_mode:
             invariants.check("eval_mode_in_training", step, broken=not self._model.training)
         if looks:
-            if (graphs := self._graphs.kept(self._steps)) is not None:
-                invariants.check("graphs_freed", step, broken=2 * graphs[0] > graphs[1])
+            self._graphs.check_kept(self._steps, step)
             frozen = frozen_batch_norms(self._model)
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
             self._movement.keep(step, self._optimizer, self._trained)
