@@ -102,10 +102,8 @@ class NumericalStabilityManager:
         norm_type = clipping_config.norm_type
         self.emission = StabilityEmission(emitter, parameter_norms_every, histogram_every, norm_type=norm_type)
         self._alerts = AnomalyAlerts(emitter)
-        self._detector = detector
-        self._recovery = recovery
-        self._score = StabilityScore()
-        self._optimizers = OptimizerCheck()
+        self._detector, self._recovery = detector, recovery
+        self._score, self._optimizers = StabilityScore(), OptimizerCheck()
         self._checked: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._next_step = 0
 

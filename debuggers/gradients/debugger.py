@@ -8,7 +8,7 @@ from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.base import check_step
 
 from debuggers.detectors import Finding
-from debuggers.errors import DebuggerConfigError, HistoryError
+from debuggers.errors import HistoryError
 from debuggers.gradients.findings import GradientFindings
 from debuggers.gradients.flow import GradientFlowAnalysis
 from debuggers.gradients.history import GradientHistory
@@ -53,6 +53,8 @@ class GradientDebugger(Closing):
     Without a model there are ``record_gradient_flow`` and ``analyze_gradient_flow``.
 
     Attributes:
+        history: Statistics of the last steps.
+        failures: How often something inside failed, by place and type of exception.
         watch: Which parameters take part in the training; None without a model.
         steps_without_gradients: Calls of ``step`` that found no gradient at all.
         missing_gradients: Parameters that require a gradient and had none at the last step.
@@ -95,32 +97,33 @@ class GradientDebugger(Closing):
                 or ``histogram_every`` is below 1.
             HistoryError: When ``max_gradient_history`` is below 1.
         """
-        around_steps = weights or updates or optimizer_state
-        if model is not None and optimizer is None and around_steps:
-            raise DebuggerConfigError(
-                "weights, updates and optimizer state are measured around the optimizer's step; "
-                "expected GradientDebugger(model, optimizer)"
-            )
         self.steps_without_gradients = self.missing_gradients = 0
         self._parameters = None if model is None else Parameters(model)
-        self._with_gradients = gradients
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._last_step))
+        self.failures: Mapping[tuple[str, str], int] = self._isolation.counts
         self._arrivals = ArrivalQueue()
         self._findings = GradientFindings(emitter, self._arrivals, max_gradient_history, emits_total=gradients)
+        self.history: GradientHistory = self._findings.history
         self._total = self._findings.total
         self._measurement = GradientMeasurement(
-            optimizer, scaler, self._findings, self._arrivals, emitter=emitter, histogram_every=histogram_every
+            optimizer,
+            scaler,
+            self._findings,
+            self._arrivals,
+            emitter=emitter,
+            histogram_every=histogram_every,
+            measures_each=gradients,
         )
         self.watch: ParameterWatch | None = None
         if self._parameters is not None:
             self.watch = ParameterWatch(self._parameters, optimizer, self._arrivals, self._findings.announce)
-        with_histograms = histogram_every is not None
-        self._layers = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=with_histograms)
+        draws = histogram_every is not None
+        self._layers = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=draws)
         self._last_step, self._closed = 0, False
         self._updates: UpdateMeasurement | None = None
-        if model is not None and optimizer is not None and around_steps:
-            self._updates = UpdateMeasurement(
+        if model is not None:
+            self._updates = UpdateMeasurement.if_wanted(
                 optimizer,
                 emitter=emitter,
                 histogram_every=histogram_every,
@@ -132,23 +135,12 @@ class GradientDebugger(Closing):
                 stopwatch=self._stopwatch,
             )
 
-    @property
-    def history(self) -> GradientHistory:
-        """Statistics of the last steps."""
-        return self._findings.history
+    def listen(self, on_begun: Callable[[list[Finding]], None], on_total: Callable[[int, float], None]) -> None:
+        """Has functions called: one with findings when they begin, one with each step and the norm of all gradients.
 
-    def listen(self, on_begun: Callable[[list[Finding]], None]) -> None:
-        """Has a function called with findings when they begin."""
-        self._findings.on_begun = on_begun
-
-    @property
-    def on_total(self) -> Callable[[int, float], None] | None:
-        """Called with each step and the norm of all gradients, once that is on the host; NaN if it is not finite."""
-        return self._total.on_reading
-
-    @on_total.setter
-    def on_total(self, function: Callable[[int, float], None] | None) -> None:
-        self._total.on_reading = function
+        The norm comes once it is on the host; NaN if it is not finite.
+        """
+        self._findings.on_begun, self._total.on_reading = on_begun, on_total
 
     @property
     def probed_steps(self) -> int:
@@ -169,11 +161,6 @@ class GradientDebugger(Closing):
     def skipped_updates(self) -> int:
         """Measured steps after which the optimizer changed nothing, as when a GradScaler skips them."""
         return 0 if self._updates is None else self._updates.skipped
-
-    @property
-    def failures(self) -> Mapping[tuple[str, str], int]:
-        """How often something inside failed, by place and type of exception."""
-        return self._isolation.counts
 
     def step(self, step: int, table: SummaryTable | None = None) -> SummaryTable | None:
         """Measures the gradients; call it after the last ``backward`` of a step and before the optimizer's step.
@@ -303,17 +290,11 @@ class GradientDebugger(Closing):
                 _log.warning(_NO_GRADIENTS, step)
             self.steps_without_gradients += 1
             return None
-        is_probed = self._total.probed_gradients(step) is not None
-        if self.watch is not None and not is_probed:
+        if self.watch is not None and self._total.probed_gradients(step) is None:
             self.watch.see(step, found)
         if not self._measurement.can_measure(found):
             return None
-        if self._with_gradients:
-            table = self._measurement.measure(step, found, table)
-        else:
-            if not is_probed:
-                self._measurement.probe_total(step, found)
-            self._total.leave_out()
+        table = self._measurement.measure(step, found, table)
         if self._updates is not None:
             self._updates.arm(step, found)
         return table

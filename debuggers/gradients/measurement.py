@@ -36,9 +36,11 @@ class GradientMeasurement:
         *,
         emitter: Emitter | None,
         histogram_every: int | None,
+        measures_each: bool,
     ) -> None:
+        """``measures_each`` is off where only the norm of all gradients is looked at."""
         self.scaler, self.steps = scaler, 0
-        self._has_warned = False
+        self._has_warned, self._measures_each = False, measures_each
         self._optimizer, self._findings, self._arrivals = optimizer, findings, arrivals
         self._stream = SummaryStream("gradients", emitter, histogram_every=histogram_every)
 
@@ -63,6 +65,11 @@ class GradientMeasurement:
         Returns:
             The summaries in the order of the gradients; None while they are on a device.
         """
+        if not self._measures_each:
+            if self._findings.total.probed_gradients(step) is None:
+                self.probe_total(step, found)
+            self._findings.total.leave_out()
+            return table
         measured: Measurement = (
             measure_unscaled(found.tensors, scale_in_gradients(self.scaler, self._optimizer))
             if table is None

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from operator import is_
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.tensors import plain_tensor
 
+from debuggers.errors import DebuggerConfigError
 from debuggers.gradients.loss_scale import step_was_skipped
 from debuggers.gradients.parameters import Gradients
 from debuggers.host_arrays.deferred import DeferredTensor
@@ -93,6 +94,30 @@ class UpdateMeasurement:
         self._is_stepping = False
         self._hooks.add_optimizer_pre_step(optimizer, self._before_step)
         self._hooks.add_optimizer_post_step(optimizer, self._after_step)
+
+    @classmethod
+    def if_wanted(
+        cls,
+        optimizer: torch.optim.Optimizer | None,
+        *,
+        weights: bool,
+        updates: bool,
+        optimizer_state: bool,
+        **how: Any,
+    ) -> Self | None:
+        """Makes one; returns None where nothing is to be measured around the optimizer's step.
+
+        Raises:
+            DebuggerConfigError: When something is, and there is no optimizer.
+        """
+        if not (weights or updates or optimizer_state):
+            return None
+        if optimizer is None:
+            raise DebuggerConfigError(
+                "weights, updates and optimizer state are measured around the optimizer's step; "
+                "expected GradientDebugger(model, optimizer)"
+            )
+        return cls(optimizer, weights=weights, updates=updates, optimizer_state=optimizer_state, **how)
 
     @torch.no_grad()
     def arm(self, step: int, gradients: Gradients) -> None:

@@ -125,12 +125,11 @@ class DebugSession(SessionProbing):
             isolation=self._isolation,
             stopwatch=self._pacing.stopwatch,
         )
-        self._instruments.gradients.on_total = self._diagnosis.note_total
         self._instruments.tools.evidence = lambda: self._diagnosis.evidence([])
         self._diagnosis.use_watch(self._instruments.gradients.watch)
         for hook in hooks_on_findings(on_finding, known=self._diagnosis.kinds, run=run):
             self._instruments.tools.hooks.register_hook(hook)
-        self._instruments.gradients.listen(self._instruments.tools.begun)
+        self._instruments.gradients.listen(self._instruments.tools.begun, on_total=self._diagnosis.note_total)
         self._diagnosis.listen(self._instruments.tools.begun)
         self._started = self._stopped = self._paused = False
         self._process = 0
