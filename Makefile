@@ -63,15 +63,15 @@ memcheck: $(EXTENSION)
 
 # The measuring kernel under valgrind: what it reads and writes lies within memory that lives. Minutes.
 valgrind: $(EXTENSION)
-	$(BIN)/python integrations_tests/support/kernel_memory.py
+	$(BIN)/python integrations_tests/support/kernels/kernel_memory.py
 
 # Random input for the compiled code under AddressSanitizer and UndefinedBehaviorSanitizer. Minutes.
 sanitize: $(VENV)/dev.ready
-	$(BIN)/python integrations_tests/support/kernel_fuzzing.py 3000
+	$(BIN)/python integrations_tests/support/kernels/kernel_fuzzing.py 3000
 
 # The compiled code on an emulated arm64 finds what it finds here, bit for bit. Needs QEMU and a cross-compiler.
 arm64: $(VENV)/dev.ready
-	$(BIN)/python integrations_tests/support/kernels_on_arm64.py 10000
+	$(BIN)/python integrations_tests/support/kernels/kernels_on_arm64.py 10000
 
 bench: $(EXTENSION)
 	for file in benchmarks/*.py; do $(BIN)/python "$$file" || exit 1; done

@@ -21,7 +21,7 @@ from watched.machine import machine
 
 from stepscope import sync_runs
 
-sys.path.append(str(Path(__file__).parent.parent / "integrations_tests" / "support"))
+sys.path += map(str, (Path(__file__).parent.parent / "integrations_tests" / "support").iterdir())
 from browser import browser_page
 from servers import free_port, serving
 

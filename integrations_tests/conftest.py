@@ -21,12 +21,13 @@ os.environ.setdefault("STEPSCOPE_ENVIRONMENT", "process")
 pytest.register_assert_rewrite("tracker_adapters.testing")
 
 LONGEST = (
-    "test_sync.py", "sinks/test_mlflow.py", "test_gradio_app.py", "test_trackers_in_browser.py", "test_remote_runs.py",
-    "test_printed_commands.py", "faults/test_all_sinks.py", "test_wheel.py", "test_demo.py", "test_volume.py",
-    "faults/test_local_and_tensorboard_targets.py", "test_third_party_sink.py", "test_benchmarks.py",
-    "sinks/test_wandb_upload.py", "test_docs_and_examples.py", "faults/test_mlflow_server.py",
-    "debuggers/test_trainer_example.py", "faults/test_delivery.py", "faults/test_wandb.py", "test_export.py",
-    "test_command_line.py", "test_gradio_choices.py", "stability/test_handling_runs.py", "faults/test_stalled.py",
+    "commands/test_sync.py", "sinks/test_mlflow.py", "test_gradio_app.py", "test_trackers_in_browser.py",
+    "test_remote_runs.py", "commands/test_printed_commands.py", "faults/test_all_sinks.py", "test_wheel.py",
+    "commands/test_demo.py", "test_volume.py", "faults/test_local_and_tensorboard_targets.py",
+    "test_third_party_sink.py", "test_benchmarks.py", "sinks/test_wandb_upload.py", "test_docs_and_examples.py",
+    "faults/test_mlflow_server.py", "debuggers/test_trainer_example.py", "faults/test_delivery.py",
+    "faults/test_wandb.py", "commands/test_export.py", "commands/test_command_line.py", "test_gradio_choices.py",
+    "stability/test_handling_runs.py", "faults/test_stalled.py",
 )  # fmt: skip
 """The files that take longest. They go first: a worker that came to one of them last would be left alone with it."""
 

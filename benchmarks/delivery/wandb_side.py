@@ -65,7 +65,7 @@ def theirs(folder: Path, names: int, number: int) -> float:
 
 def check(folder: Path, keys: list[str], number: int) -> None:
     """Reads the file back; raises RuntimeError unless it holds all of the values, in their order."""
-    support = str(Path(__file__).parents[2] / "integrations_tests" / "support")
+    support = str(Path(__file__).parents[2] / "integrations_tests" / "support" / "trackers")
     if support not in sys.path:
         sys.path.append(support)
     from readback_wandb import history

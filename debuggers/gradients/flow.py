@@ -102,8 +102,8 @@ class GradientFlowAnalysis:
         if self.depth is not None:
             depth = self.depth
             lines.append(
-                f"Gradient norm of the first layer, {depth.layers[0]}: {depth.first_to_last:.3g} times that of the last, "
-                f"{depth.layers[-1]} (a factor of {depth.factor_per_layer:.3g} per layer)."
+                f"Gradient norm of the first layer, {depth.layers[0]}: {depth.first_to_last:.3g} times that of the "
+                f"last, {depth.layers[-1]} (a factor of {depth.factor_per_layer:.3g} per layer)."
             )
         if self.expected_overflows:
             steps = counted(self.expected_overflows, "steps")

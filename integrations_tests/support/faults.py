@@ -26,13 +26,13 @@ import stepscope
 TRAINING = Path(fault_training.__file__)
 
 
-def first_on_path(folder: Path) -> dict[str, str]:
-    """Returns variables with which a program imports what lies in a folder rather than what is installed."""
-    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+def first_on_path(*folders: Path) -> dict[str, str]:
+    """Returns variables with which a program imports what lies in some folders rather than what is installed."""
+    return {"PYTHONPATH": os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])}
 
 
-SUPPORT = first_on_path(TRAINING.parent)
-"""Variables with which a program can import ``fault_training``."""
+SUPPORT = first_on_path(TRAINING.parent, *TRAINING.parent.iterdir())
+"""Variables with which a program can import what tests share, such as ``fault_training``."""
 WHOLE = os.environ.get("STEPSCOPE_WHOLE_FAULTS") == "1"
 """Whether the longest faults are done at their full size, which takes several minutes more."""
 

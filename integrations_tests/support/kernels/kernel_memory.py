@@ -21,7 +21,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FINDING = re.compile(
     r"^==\d+== (Invalid \w+|Use of uninit|Conditional jump|Syscall param|Mismatched|Process terminating)"
 )

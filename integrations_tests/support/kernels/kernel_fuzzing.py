@@ -23,7 +23,7 @@ from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.histograms.layout import MOMENTS, TALLIES
 
-SOURCES = Path(__file__).parents[2] / "adapters" / "tracker_adapters" / "native"
+SOURCES = Path(__file__).parents[3] / "adapters" / "tracker_adapters" / "native"
 SPECIAL = [0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 1e-45, -1e-45, 1e-40, 3.4e38, -3.4e38, 1.0, -1.0]
 SIZES = [0, 1, 2, 3, 15, 16, 17, 31, 33, 2047, 2048, 2049, 4097, 9000]
 DTYPES = (np.int64, np.float64, np.int64, np.float64, np.int64, np.uint16, np.int64)
