@@ -102,6 +102,13 @@ INVARIANTS: Final = (
         "autocast is on, and no matrix product or convolution that was looked at ran in its dtype",
     ),
     Invariant(
+        "clipped_after_unscaling",
+        "gradients are clipped without the loss scale of a GradScaler",
+        "gradients were clipped while they still held the loss scale, so that the limit is smaller by that factor; "
+        "expected scaler.unscale_(optimizer) before the clipping",
+        breaks=1,
+    ),
+    Invariant(
         "micro_batch_size_constant",
         "all micro-batches of a step have one size",
         "micro-batches of one step had different sizes, though each counts the same in the gradient",

@@ -15,6 +15,7 @@ from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
+from debuggers.observed_training.clip_calls import ScaledClippings
 from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.known_losses import KnownLosses, not_told
@@ -111,6 +112,15 @@ class TrainingObserver:
         self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
+        self._clippings = ScaledClippings(
+            self.passes,
+            optimizer,
+            trained,
+            isolation=isolation,
+            stopwatch=stopwatch,
+            step=lambda: self._last_step + 1,
+            invariants=self._invariants,
+        )
 
     def start(self) -> None:
         """Begins to observe."""
@@ -131,6 +141,7 @@ class TrainingObserver:
         self.calls.detach()
         self._hooks.remove()
         self._movement.forget()
+        self._clippings.stop()
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
@@ -234,6 +245,8 @@ class TrainingObserver:
         self.calls.random.judge(self._invariants)
 
     def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
+        if self.passes.is_scaled:
+            self._clippings.start()
         if not self._looks_closely:
             if number is not None and not math.isfinite(number):
                 with self._stopwatch, self._isolation.guard("looking at a loss"):

@@ -31,6 +31,7 @@ class StepPasses:
         scaler: The loop's GradScaler, if known.
         unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
         mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves.
+        is_scaled: Whether the pass that began last started from a loss that holds the scale of a GradScaler.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
         begun_s, ended_s: When the first pass since the last step began and the last one ended, by
             ``time.perf_counter``; None where there was none.
@@ -55,7 +56,7 @@ class StepPasses:
         """
         self.scaler = scaler
         self.unrelated = 0
-        self.scale_number = 1.0
+        self.scale_number, self.is_scaled = 1.0, False
         self.mixed = self.adds_up = False
         self._before, self._after = before, after
         self._parameters = parameters
@@ -166,6 +167,7 @@ class StepPasses:
                     self._forget()
                     self.unrelated = others
         scale = self._scale_of(roots) if self.scaler is not None or self._searches else None
+        self.is_scaled = scale is not None
         self.scale_number = 1.0 if scale is None else _number_or_one(scale)
         number = _number(roots)
         if number is not None:

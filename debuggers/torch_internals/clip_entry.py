@@ -1,0 +1,26 @@
+"""The function that scales gradients for ``torch.nn.utils.clip_grad_norm_`` (torch 2.7 to 2.13).
+
+``torch.nn.utils.clip_grad`` looks it up in its own module at each call, so that another one can take its place.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from debuggers.torch_import import torch
+
+ClipEntry = Callable[..., Any]
+"""Takes the parameters, the largest norm, the norm that their gradients have, and whether to use foreach."""
+_MODULE, _FUNCTION = "torch.nn.utils.clip_grad", "_clip_grads_with_norm_"
+
+
+def current_clip_entry() -> ClipEntry | None:
+    """Returns the function that is called now; None where torch has none."""
+    assert torch.nn.utils is not None
+    entry: ClipEntry | None = getattr(sys.modules[_MODULE], _FUNCTION, None)
+    return entry
+
+
+def replace_clip_entry(entry: ClipEntry) -> None:
+    """Has another function called from now on."""
+    setattr(sys.modules[_MODULE], _FUNCTION, entry)
