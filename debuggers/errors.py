@@ -36,7 +36,7 @@ class UnknownTensorError(StepscopeError, LookupError):
 
 
 class FindingError(StepscopeError, RuntimeError):
-    """A finding ends the training, because its user asked for that; the message is the finding."""
+    """A finding ends the training, as ``on_finding`` requests; the message is the finding."""
 
 
 class UnknownHookError(StepscopeError, LookupError):

@@ -8,4 +8,4 @@ class ConfigError(StepscopeError, ValueError):
 
 
 class SessionError(StepscopeError, ValueError):
-    """A session was made or called with something that it cannot work with."""
+    """A session was created or called with a wrong argument, or at the wrong time."""

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from source_imports import ROOT
+from sphinx.ext.napoleon import GoogleDocstring
 
 DOCS = ROOT / "docs"
 
@@ -51,3 +52,9 @@ def test_the_reference_follows_what_is_returned_and_leaves_unchanged_pages_alone
 def test_a_constant_without_a_docstring_is_named(reference):
     with pytest.raises(LookupError, match="the constant NO_SUCH_CONSTANT has no docstring"):
         reference.docstring_of("NO_SUCH_CONSTANT")
+
+
+def test_a_colon_in_the_first_line_of_a_property_stays_prose(reference):
+    lines = ["Hooks that act when a condition holds: ``session.hooks.register_hook(hook)``."]
+    reference.keep_colons(None, "property", "hooks", None, None, lines)
+    assert "\n".join(GoogleDocstring(lines, what="property").lines()).strip() == lines[1]

@@ -27,24 +27,21 @@ class LogsByValue:
     """Gives an emitter ``log``."""
 
     def log(self, values: Mapping[str, Any], *, step: int | None = None) -> None:
-        """Emits several values by their names; what kind of artifact each becomes depends on the value.
+        """Emits several values by their names; the type of each value chooses the kind of its artifact.
 
-        | value | artifact |
-        | --- | --- |
-        | number; tensor or array of no dimension | scalar |
-        | uint8 of shape (H, W), (1, 3 or 4, H, W) or (H, W, 1, 3 or 4) | image |
-        | other tensor, array or list of numbers | histogram |
-        | matplotlib figure, Pillow image | image |
-        | str | text |
-        | data frame of pandas or polars | table |
-        | pathlib.Path | file |
-        | mapping | each of its values, under ``name/key`` |
+        - scalar: a number; a tensor or array without dimensions
+        - image: uint8 of shape (H, W), (1, 3 or 4, H, W) or (H, W, 1, 3 or 4); a matplotlib figure; a Pillow image
+        - histogram: another tensor, array or list of numbers
+        - text: a str
+        - table: a data frame of pandas or polars
+        - file: a pathlib.Path
+        - a mapping: each of its values, under ``name/key``
 
-        Where the channels of a picture could be at both ends, they are the last. Nothing is emitted when one of the
-        values is of no such type.
+        If both the first and the last dimension of an image could be its channels, the last one is taken. If one of the
+        values has another type, nothing is emitted.
 
         Raises:
-            ArtifactError: For another type, and for what the artifact's own method refuses.
+            ArtifactError: For another type, and for values that the method of the artifact's kind refuses.
         """
         emitter = cast("Emitter", self)
         if not isinstance(values, Mapping):

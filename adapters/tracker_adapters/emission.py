@@ -66,7 +66,7 @@ class Emission:
         """Takes the scope for a producer of series with fixed names, such as the session of a model.
 
         Returns:
-            Whether it is the first one there: two would mix their series.
+            Whether no other producer has taken it; two would mix their series.
         """
         return self._owners.setdefault(self._scope, weakref.ref(owner))() is owner
 

@@ -10,7 +10,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class StepscopeError(Exception):
-    """Base of what this project raises on purpose; its message shows no secret and no control character."""
+    """Base class of all errors that stepscope raises; messages contain no secrets and no control characters."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*(printable(redact(arg)) if isinstance(arg, str) else arg for arg in args))
@@ -44,7 +44,7 @@ class SinkConfigError(StepscopeError, ValueError):
 
 
 class MissingPackageError(StepscopeError, ImportError):
-    """A package that a feature needs is not installed; the message names the extra that brings it."""
+    """A package that a feature needs is not installed; the message names the extra to install."""
 
 
 class RunError(StepscopeError):
@@ -60,7 +60,7 @@ class RunBusyError(RunError):
 
 
 class NotARunError(RunError):
-    """The folder does not exist, belongs to something else, or its schema version is unknown."""
+    """The folder does not exist, belongs to something else, or has an unknown schema version."""
 
 
 class UnsafeFileError(RunError, OSError):
@@ -68,7 +68,7 @@ class UnsafeFileError(RunError, OSError):
 
 
 class DamagedError(RunError, ValueError):
-    """What a run's store holds is not what was written; the message names what it is."""
+    """Content of a run's store is damaged; the message names it."""
 
 
 class DeliveryError(RunError):

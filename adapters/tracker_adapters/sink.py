@@ -63,8 +63,8 @@ class Sink(Protocol):
             run_folder: The run's folder, absolute.
 
         Returns:
-            The constructor's keywords. ``target`` is always among them: with the sink's type it names the
-            position that delivery keeps for it.
+            The constructor's keywords, always with ``target``. The sink's type and target identify the position that
+            delivery keeps for it.
 
         Raises:
             SinkConfigError: For an unknown option or a bad value, naming both and what was expected.

@@ -10,7 +10,7 @@ SITE = Path(__file__).parent
 ROOT = SITE.parent.parent
 sys.path[:0] = [str(SITE), str(ROOT), str(ROOT / "adapters")]
 
-from reference import write_reference  # noqa: E402
+from reference import keep_colons, write_reference  # noqa: E402
 
 project = "stepscope"
 author = "the authors of stepscope"
@@ -37,3 +37,4 @@ myst_heading_anchors = 3  # links to headings, as on a git host
 def setup(app: Sphinx) -> None:
     """Writes the pages of the API reference before Sphinx looks for pages."""
     app.connect("builder-inited", lambda _: write_reference(ROOT))
+    app.connect("autodoc-process-docstring", keep_colons, priority=400)  # before napoleon, which has 500

@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 OURS = ("stepscope", "debuggers", "stability", "tracker_adapters")
 MEMBERS = ("   :members:", "   :inherited-members: object, int, str, tuple, dict, Mapping, Exception")
@@ -46,6 +47,12 @@ def write_reference(root: Path) -> None:
         path, text = folder / f"{name}.rst", "\n".join(lines)
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
+
+
+def keep_colons(_app: object, what: str, *rest: Any) -> None:
+    """Keeps the first line of an attribute's docstring whole: napoleon takes the words before a colon for a type."""
+    if what in ("attribute", "property"):
+        rest[-1].insert(0, "")  # the lines, which Sphinx gives last
 
 
 def page(module: str, members: dict[str, object], linked: list[object]) -> Iterator[str]:

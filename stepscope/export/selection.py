@@ -17,7 +17,7 @@ _STEPS = re.compile(r"(\d{0,19}):(\d{0,19})|(\d{1,19})", re.ASCII)
 
 
 class ExportError(StepscopeError, ValueError):
-    """An export cannot be made as it was asked for; the message names the value and what was expected."""
+    """An export is not possible with these arguments; the message names the value and what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

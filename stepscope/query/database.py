@@ -29,7 +29,7 @@ _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE
 
 
 class QueryError(StepscopeError, ValueError):
-    """A query that cannot be answered; the message says why in one line."""
+    """A query failed; the message gives the reason in one line."""
 
 
 class QueryResult(Iterable[tuple[Any, ...]]):

@@ -120,9 +120,9 @@ class Run(NotebookView, Emitter):
         self._manifest.describe(**changes)
 
     def call_before_close(self, function: Callable[[], object]) -> Callable[[], None]:
-        """Has a function called when the run is about to close, while it still takes artifacts; the last one first.
+        """Registers a function to call when the run is about to close and still accepts artifacts; last first.
 
-        What it raises is logged. Returns what takes it back; until then the run keeps alive what the function needs.
+        Exceptions of it are logged. Returns a function that unregisters it; until then the run keeps it alive.
         """
         entry = partial(function)  # equal to no other, though the same function may be given twice
         self._before_close.append(entry)
@@ -201,11 +201,11 @@ class Run(NotebookView, Emitter):
             self._closing.release()
 
     def close(self, timeout: float = CLOSE_TIMEOUT_S) -> bool:
-        """Commits everything, lets delivery drain, and releases the run as finished.
+        """Commits everything, waits for delivery, and marks the run as finished.
 
         Args:
-            timeout: Seconds in all. When they are over, delivery continues by itself; what it cannot deliver waits
-                in the store.
+            timeout: Seconds in total. After that, delivery continues in the background; what it cannot deliver waits in
+                the store.
 
         Returns:
             Whether everything was stored and delivered in time. A second call waits for the first one and returns the

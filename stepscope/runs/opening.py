@@ -86,11 +86,11 @@ def open_run(
             ``STEPSCOPE_MAX_RUN_BYTES`` overrides it. None for no limit.
         page: Records the viewer's page with the run's data when the run closes, as one HTML file of at most 10 MB,
             whose data are collected for at most 5 seconds. MLflow opens it among the artifacts, W&B shows it as HTML.
-        system_metrics: Records every ten seconds what the machine, its NVIDIA devices and this process use, as scalars
+        system_metrics: Records the load of machine, NVIDIA devices and this process every ten seconds, as scalars
             under ``system/``; their step is the number of seconds since the run was created. They need no step of the
             training. ``STEPSCOPE_SYSTEM_METRICS=off`` switches them off.
-        environment: Records where the training runs: machine, command, seeds, packages, the Git commit and what
-            differs from it. ``STEPSCOPE_ENVIRONMENT=off`` switches it off.
+        environment: Records where the training runs: machine, command, seeds, packages, the Git commit and
+            uncommitted changes. ``STEPSCOPE_ENVIRONMENT=off`` switches it off.
 
     Raises:
         RunExistsError: When the folder holds a run, ``resume`` is false and ``exists`` is ``raise``.
@@ -203,8 +203,8 @@ def _record_page(run: Run) -> None:
 def read_run(path: str | Path) -> RunRecord:
     """Opens a run for reading, also while it is written; needs neither torch nor a tracker.
 
-    At a URL, what is asked for is downloaded into the cache folder; of a run that another machine writes, that is all
-    but the last segment.
+    At a URL, the parts that are read are downloaded into the cache folder. If another machine is writing the run, its
+    last segment is not available.
 
     Raises:
         NotARunError: When the folder holds no run.

@@ -33,7 +33,7 @@ class SessionLifecycle(SessionView):
     _forget_run: Callable[[], None]
 
     def start(self) -> Self:
-        """Begins to watch; a session that watches the same model and optimizer already ends.
+        """Starts watching, and ends another session on the same model and optimizer.
 
         Raises:
             SessionError: When the session was started before.

@@ -34,7 +34,7 @@ class SessionProbing(SessionValidation):
         training with eval mode, sweeps the learning rate, and compares the loss with its expectation at the start. All
         of it runs on deep copies of model and optimizer; the generators of torch, NumPy and Python are put back, so
         training goes on bit for bit as without it. Hooks that users put on the model are called. The results are part
-        of the session's evidence. A probe that fails is told in the report.
+        of the session's evidence. The report names a probe that fails.
 
         Args:
             batch: ``(inputs, targets)``, or a mapping of the model's arguments, on the model's device. The first

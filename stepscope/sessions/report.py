@@ -43,8 +43,8 @@ class DebugReport:
         gradients: Flow, trends, findings, health and recommendations; None when none were recorded.
         verdict: The health in one word, its score, and the gaps in coverage.
         coverage: The steps, parameters and layers that were checked.
-        causes: What is wrong, the likeliest first; empty if nothing is, as far as it was seen.
-        evidence: What they are argued from, for the pictures of ``to_html``.
+        causes: The causes of what is wrong, most likely first; empty if nothing was found.
+        evidence: The evidence for them, for the pictures of ``to_html``.
         findings: All findings of the session, in order of their first step.
         recommendations: What to do about them, one sentence per kind, the most severe first.
         tensors: How many inspected tensors are tracked, skipped, dropped.
@@ -140,7 +140,7 @@ class DebugReport:
         return "\n".join(lines)
 
     def to_markdown(self, title: str = "stepscope") -> str:
-        """Returns the report as Markdown, with the verdict, the three likeliest causes and the health by area first."""
+        """Returns the report as Markdown: first the verdict, the three most likely causes and the health by area."""
         return to_markdown(self._content(title))
 
     def to_html(self, title: str = "stepscope") -> str:

@@ -63,7 +63,7 @@ class SessionValidation(SessionLifecycle):
 
     @contextmanager
     def validating(self) -> Iterator[None]:
-        """Leaves a validation out of the training, as ``paused`` does, and looks at the modes of the model's layers.
+        """Excludes a validation from the training, as ``paused`` does, and checks the modes of the model's layers.
 
         Dropouts and batch norms in training mode falsify a validation: the diagnosis says so.
         """

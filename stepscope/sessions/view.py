@@ -56,7 +56,7 @@ class SessionView:
 
     @property
     def should_stop(self) -> bool:
-        """Whether an action on a finding asked to stop the training; the loop decides: ``if session.should_stop``."""
+        """Whether an action on a finding asked to stop the training: the loop checks it."""
         return self._instruments.tools.control.should_stop
 
     def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
@@ -79,7 +79,7 @@ class SessionView:
 
     @property
     def activation_monitor(self) -> ActivationMonitor | None:
-        """What the layers put out; None unless configured."""
+        """Statistics of the layers' outputs; None unless configured."""
         return self._instruments.activations
 
     @property
@@ -94,7 +94,7 @@ class SessionView:
 
     @property
     def profiler(self) -> PerformanceProfiler:
-        """Timers, and times and memory of layers as the loop tells them: ``with session.profiler.timer("…"):``."""
+        """Timers, and times and memory of layers: ``with session.profiler.timer("…"):``."""
         return self._instruments.tools.profiler
 
     @property
@@ -103,7 +103,7 @@ class SessionView:
         return self._started and os.getpid() != self._process
 
     def report(self) -> DebugReport:
-        """Returns what the session knows so far."""
+        """Returns the report so far."""
         findings = self._findings()
         causes: tuple[Cause, ...] = ()
         evidence: Evidence | None = None
@@ -129,7 +129,7 @@ class SessionView:
         )
 
     def evidence(self) -> Evidence:
-        """Returns what a diagnosis argues from, so far; waits for the device."""
+        """Returns the evidence of the diagnosis so far; waits for the device."""
         return self._diagnosis.evidence(self._findings())
 
     def _findings(self) -> list[Finding]:

@@ -179,7 +179,7 @@ def watch(
         config: A DebugConfig, or the name of a preset: ``"economy"``, ``"standard"`` (the default), ``"full"``. Or a
             mapping of fields, such as OmegaConf's: ``{"preset": "economy", "schedule": {"every": 5}}``.
         detectors: Further rules; see ``DebugSession``.
-        on_finding: What to do when findings begin; see ``DebugSession``. What it raises, ``optimizer.step`` raises.
+        on_finding: What to do when findings begin; see ``DebugSession``. ``optimizer.step`` raises its exceptions.
         settings: Fields of DebugConfig to change: ``watch(model, optimizer, updates=True)``.
 
     Returns:

@@ -86,10 +86,10 @@ def export_page(
 ) -> ExportedPage:
     """Writes the viewer's page with the data of runs into ``folder``, to be opened without a server.
 
-    It opens with the run that is named first; of a folder of runs, with the newest one in it. ``index.html`` holds the
-    page, and the data as far as they fit: what a person looks at first comes first. The rest lies in ``data/``, which
-    the page loads when it is asked for, from a file or a web server alike. What fits into neither is left out, and the
-    page says so. A series of many values is there as 800 ranges with their extremes.
+    It opens with the first run given, or with the newest run of a folder. ``index.html`` contains the page and as much
+    of the data as fits, the most important first. The rest is in ``data/``, which the page loads on request, from a
+    file or a web server alike. What fits into neither is omitted, and the page says so. A long series is exported as
+    800 ranges with their extremes.
 
     Args:
         runs: Each a run's folder, a folder that contains runs, a pattern, or a URL.

@@ -13,7 +13,7 @@ _MOST_LEVELS = 50
 
 
 class OutputsError(StepscopeError, TypeError):
-    """What should be displayed is no mapping of debuggers to their outputs."""
+    """The object to display is not a mapping of debuggers to their outputs."""
 
 
 class DebugOutputs:

@@ -43,8 +43,8 @@ class ScalarSeries:
 class RunRecord(NotebookView, SeriesReader):
     """A run as it is stored now; it may still be written. Close it, or use it as a context manager.
 
-    Where a run was resumed and a step was recorded again, the latest attempt at that step is returned. What reads the
-    store raises RunError when it is damaged.
+    If a step was recorded again after a resume, the latest attempt at that step is returned. Reading a damaged store
+    raises RunError.
     """
 
     @property
@@ -67,7 +67,7 @@ class RunRecord(NotebookView, SeriesReader):
 
     @property
     def lowest_rank(self) -> int:
-        """The first rank that has a store, which mostly speaks for all; 0 where none has."""
+        """The lowest rank that has a store; 0 if none has."""
         return min(self.ranks, default=0)
 
     @naming_the_run
@@ -80,7 +80,7 @@ class RunRecord(NotebookView, SeriesReader):
         return self._readers[rank].last_seq() if rank in self._readers else 0
 
     def damage(self) -> list[str]:
-        """Returns why parts of the store were left out, of what was read so far, one sentence each."""
+        """Returns why parts of the store were skipped so far, one sentence each."""
         return [str(error) for reader in self._readers.values() for error in reader.damage()]
 
     @naming_the_run

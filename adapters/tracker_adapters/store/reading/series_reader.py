@@ -79,7 +79,7 @@ class SeriesReader:
         load_manifest(self.path)
         self.ranks = tuple(layout.ranks(self.path))
         self.damaged = 0
-        """How many rows, files and segments were left out so far because they are damaged or gone."""
+        """Number of rows, files and segments that were skipped so far because they are damaged or missing."""
         self._readers = {rank: StoreReader(self.path, rank) for rank in self.ranks}
         self._names: dict[int, tuple[object, list[NameInfo]]] = {}
         """The names of a rank, and how far its store was."""
@@ -145,7 +145,7 @@ class SeriesReader:
 
     @naming_the_run
     def position(self) -> str:
-        """Returns how far the store is: another text after each commit and compaction. It costs a few pages a rank."""
+        """Returns a text that changes with each commit and compaction; it takes a few database pages per rank."""
         lasts = []
         for rank, reader in self._readers.items():
             names = [path.name for path in layout.segments(layout.rank_folder(self.path, rank))]
