@@ -6,10 +6,10 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import FrameType
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.fork_safe import TemporaryFolder
 
 from debuggers.diagnosis.rank_facts import HEARTBEAT_NAME, STACK_NAME
 from debuggers.errors import DebuggerConfigError
@@ -104,7 +104,7 @@ class Heartbeat:
         )
         self._emitter.text(STACK_NAME, head + "".join(lines), step=max(0, step))
         if recording := flight_recording():
-            with TemporaryDirectory() as folder:
-                path = Path(folder) / f"flight_recorder_{self._stacks}.json"
+            with TemporaryFolder("stepscope-") as folder:
+                path = folder.path / f"flight_recorder_{self._stacks}.json"
                 path.write_bytes(recording)
                 self._emitter.file(path, media_type="application/json", step=max(0, step))

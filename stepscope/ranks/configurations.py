@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tracker_adapters.store.reading.rank_values import read_text
+from tracker_adapters.store.reading.rank_values import read_rank_text
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
@@ -23,7 +23,7 @@ def different_configurations(record: RunRecord, prefix: str, ranks: dict[int, Ra
     for rank, known in ranks.items():
         if known.strategy not in ("ddp", "fsdp") or told == _MOST:
             continue
-        text = read_text(record.path, rank, f"{prefix}{FACTS_NAME}")
+        text = read_rank_text(record.path, rank, f"{prefix}{FACTS_NAME}")
         if text is None:
             continue
         facts = decode(text)[0]

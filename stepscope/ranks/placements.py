@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from msgspec.structs import replace
-from tracker_adapters.store.reading.rank_values import read_text
+from tracker_adapters.store.reading.rank_values import read_rank_text
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.diagnosis.rank_facts import RANK_NAME, RankFacts, decode_rank
@@ -18,7 +18,7 @@ def rank_facts(record: RunRecord, scope: str = "") -> Iterator[tuple[int, RankFa
     """
     known: dict[frozenset[tuple[str, int]], dict[str, int]] = {}
     for rank in record.ranks:
-        text = read_text(record.path, rank, f"{scope}/{RANK_NAME}" if scope else RANK_NAME)
+        text = read_rank_text(record.path, rank, f"{scope}/{RANK_NAME}" if scope else RANK_NAME)
         facts = None if text is None else decode_rank(text)
         if facts is not None:  # most ranks have the same names and sizes, which thousands of ranks share then
             shared = (known.setdefault(frozenset(one.elements.items()), one.elements) for one in facts.placed)

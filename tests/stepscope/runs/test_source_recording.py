@@ -13,6 +13,7 @@ from stepscope.runs.source_recording import PATCH
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPSCOPE_ENVIRONMENT", "on")
+    monkeypatch.setattr("stepscope.runs.source_recording.CLOSE_LIMIT_S", 60.0)  # a busy machine is late, not wrong
     monkeypatch.chdir(tmp_path)
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c"]
     (tmp_path / "train.py").write_text("lr = 0.1\n")

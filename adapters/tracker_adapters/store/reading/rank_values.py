@@ -109,7 +109,7 @@ def _groups(segment: Segment) -> tuple[int, int]:
     return segment.first_seq >> schema.GROUP_SHIFT, segment.last_seq() >> schema.GROUP_SHIFT
 
 
-def read_text(run_folder: Path, rank: int, name: str) -> str | None:
+def read_rank_text(run_folder: Path, rank: int, name: str) -> str | None:
     """Returns the last text of a name that a rank has stored; None where there is none that is sound.
 
     Raises:
