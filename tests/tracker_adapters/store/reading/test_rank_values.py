@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_text
+from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_rank_text
 
 import stepscope
 
@@ -40,12 +40,12 @@ def test_what_a_rank_has_not_is_empty(folder):
     assert len(steps) == len(found) == 0
     assert read_histogram(folder, 0, "h", 5) is None
     assert read_histogram(folder, 0, "lost", 4) is None
-    assert read_text(folder, 0, "lost") is None
+    assert read_rank_text(folder, 0, "lost") is None
 
 
 def test_histograms_and_the_last_text(folder):
     assert [read_histogram(folder, rank, "h", 4).count for rank in range(2)] == [1, 2]
-    assert read_text(folder, 1, "note") == "last"
+    assert read_rank_text(folder, 1, "note") == "last"
 
 
 def test_a_later_attempt_takes_the_place_of_an_earlier_one(folder):
