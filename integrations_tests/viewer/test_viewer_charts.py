@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import expect
-from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer, viewer_page
+from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer
 from waiting import until
 
 import stepscope
@@ -43,12 +43,6 @@ def runs(tmp_path_factory):
 def served(runs):
     with viewer(runs) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
-        yield both
 
 
 @pytest.fixture

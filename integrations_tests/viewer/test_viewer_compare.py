@@ -6,7 +6,7 @@ import threading
 import pytest
 from playwright.sync_api import expect
 from tracker_adapters.testing import MemorySink
-from viewer_pages import NEEDS_THE_PAGE, viewer, viewer_page
+from viewer_pages import NEEDS_THE_PAGE, viewer
 
 import stepscope
 
@@ -45,26 +45,18 @@ def runs(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def served(runs, tmp_path_factory):
-    with viewer(runs) as url, viewer_page(tmp_path_factory.mktemp("browser")) as (page, complaints):
+def served(runs, browser):
+    page, _ = browser
+    with viewer(runs) as url:
         listed = page.request.get(f"{url}api/runs").json()["runs"]
-        yield page, complaints, url, {run["name"]: run["key"] for run in listed}
+        yield url, {run["name"]: run["key"] for run in listed}
         page.goto("about:blank")
-
-
-@pytest.fixture
-def page(served):
-    page, complaints, _, _ = served
-    complaints.clear()
-    page.goto("about:blank")
-    yield page
-    assert not complaints
 
 
 @pytest.fixture
 def compare(served):
     """The address of Compare on the three runs of the sweep."""
-    _, _, url, keys = served
+    url, keys = served
     return f"{url}#/compare?runs={','.join(keys[name] for name in RATES)}"
 
 
@@ -131,8 +123,8 @@ def test_an_axis_keeps_the_runs_that_are_dragged_over(page, compare):
     expect(page.locator(".runs-table tbody tr")).to_have_count(3)
 
 
-def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(served, tmp_path):
-    page, complaints, _, _ = served
+def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(browser, tmp_path):
+    page, complaints = browser
     names = [f"{name}-{'x' * 40}" for name in ("sound", "other", "broken")]
     for name in names:
         record(tmp_path / name, 0.1)
@@ -156,7 +148,7 @@ def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(served, tmp_path)
 
 
 def test_it_says_where_two_runs_part_and_leads_to_the_chart(page, compare, served):
-    keys = served[3]
+    _, keys = served
     show(page, compare)
     page.get_by_role("combobox", name="second run").select_option(label="fast")
     parting = page.get_by_role("region", name="where two runs part")
@@ -173,7 +165,7 @@ def test_it_says_where_two_runs_part_and_leads_to_the_chart(page, compare, serve
 
 
 def test_run_shows_what_the_run_is_and_what_became_of_it(page, served, runs):
-    _, _, url, keys = served
+    url, keys = served
     page.goto(f"{url}#/run?runs={keys['about']},{keys['slow']}")
     card = page.get_by_role("article", name="run about")
     titles = ("Run", "Damage", "Configuration", "Environment", "Delivery", "Attempts", "Ranks", "What is recorded")

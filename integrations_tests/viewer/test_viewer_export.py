@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from readback_mlflow import artifact_paths
 from readback_wandb import history, run_folders
 from servers import free_port, serving
-from viewer_pages import NEEDS_THE_PAGE, viewer_page
+from viewer_pages import NEEDS_THE_PAGE
 
 import stepscope
 from stepscope.viewer.export import export_page
@@ -44,21 +44,6 @@ def runs(tmp_path_factory):
     for number in range(2):
         record(folder / f"exp{number}", number, sinks=[])
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
-        yield both
-
-
-@pytest.fixture
-def page(browser):
-    page, complaints = browser
-    complaints.clear()
-    page.goto("about:blank")
-    yield page
-    assert not complaints
 
 
 def answers_of(page):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from observed_runs import train
 from playwright.sync_api import expect
-from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer, viewer_page
+from viewer_pages import NEEDS_THE_PAGE, serious_findings, viewer
 
 import stepscope
 
@@ -51,21 +51,6 @@ def served(tmp_path_factory):
         living.flush_store()
         with viewer(folder) as url:
             yield url
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
-        yield both
-
-
-@pytest.fixture
-def page(browser):
-    page, complaints = browser
-    complaints.clear()
-    page.goto("about:blank")
-    yield page
-    assert not complaints
 
 
 def go(page, url, view, *names, **params):

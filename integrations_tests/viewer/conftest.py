@@ -1,0 +1,24 @@
+"""The browser that looks at the viewer's page, one for each file."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from viewer_pages import viewer_page
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[str]]]:
+    """An open page, and what it complains of."""
+    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
+        yield both
+
+
+@pytest.fixture
+def page(browser: tuple[Any, list[str]]) -> Iterator[Any]:
+    """The page, empty at first, in a test in which it complains of nothing."""
+    page, complaints = browser
+    complaints.clear()
+    page.goto("about:blank")
+    yield page
+    assert not complaints
