@@ -1,15 +1,10 @@
 """Rules of other packages: really installed, offered by their entry points, also broken ones."""
 
-import os
 import re
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from wheels import ROOT, install_example, install_hostile, run_doctor, run_python, run_tests
 
-ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "third_party_detector"
 PAGE = (ROOT / "docs" / "extending" / "write_a_detector.md").read_text(encoding="utf-8")
 HOSTILE = """[stepscope.detectors]
@@ -52,33 +47,12 @@ for _ in range(2):
 """
 
 
-def run_python(arguments, folder, site):
-    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": path, "COLUMNS": "250"},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Where the example and a hostile package are installed."""
-    folder = tmp_path_factory.mktemp("installed")
-    site = folder / "site"
-    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
-    example = shutil.copytree(EXAMPLE, folder / "example")
-    done = run_python(["-m", "pip", "install", *options, str(example)], folder, site)
-    assert done.returncode == 0, done.stderr
-    metadata = site / "evil-6.6.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 6.6\n")
-    (metadata / "entry_points.txt").write_text(HOSTILE)
-    (site / "evil.py").write_text("raise SystemExit('imported')")
+    site = tmp_path_factory.mktemp("installed") / "site"
+    install_example(site, EXAMPLE)
+    install_hostile(site, HOSTILE, "SystemExit")
     (site / "late.py").write_text(LATE)
     return site
 
@@ -94,22 +68,16 @@ def test_every_session_runs_it_and_broken_ones_are_left_out_with_one_warning(sit
 
 
 def test_the_doctor_names_what_works_and_what_does_not(site, tmp_path):
-    without = (
-        "import sys; sys.modules.update(torch=None, mlflow=None, wandb=None); from stepscope.cli import main; main()"
-    )
-    done = run_python(["-c", without, "doctor"], tmp_path, site)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"accuracy_drop\W+works \(stepscope-accuracy-drop 0\.1\.0\)", done.stdout), done.stdout
-    assert re.search(r"gone\W+does not work: nowhere:Rule: ModuleNotFoundError.*\(of evil 6\.6\)", done.stdout)
-    assert re.search(r"leaves\W+does not work: evil:Rule: SystemExit: imported", done.stdout)
-    assert re.search(r"no_rule\W+does not work: .* no Detector and no SignalDetector", done.stdout)
-    assert "loud" not in done.stdout
+    printed = run_doctor(tmp_path, site)
+    assert re.search(r"accuracy_drop\W+works \(stepscope-accuracy-drop 0\.1\.0\)", printed), printed
+    assert re.search(r"gone\W+does not work: nowhere:Rule: ModuleNotFoundError.*\(of evil 6\.6\)", printed)
+    assert re.search(r"leaves\W+does not work: evil:Rule: SystemExit: imported", printed)
+    assert re.search(r"no_rule\W+does not work: .* no Detector and no SignalDetector", printed)
+    assert "loud" not in printed
 
 
 def test_its_author_tests_it_without_a_session(site, tmp_path):
-    shutil.copy(EXAMPLE / "test_accuracy_drop.py", tmp_path)
-    done = run_python(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path, site)
-    assert done.returncode == 0, done.stdout
+    assert " passed" in run_tests(tmp_path, site, EXAMPLE / "test_accuracy_drop.py")
 
 
 @pytest.mark.parametrize("name", ["accuracy_drop.py", "pyproject.toml", "test_accuracy_drop.py"])

@@ -1,16 +1,11 @@
 """A sink of another package: really installed, offered by its entry point, tested as its author would test it."""
 
-import os
 import re
-import shutil
 import sqlite3
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from wheels import ROOT, install, install_example, install_hostile, run_doctor, run_python, run_tests
 
-ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "third_party_sink"
 PAGE = (ROOT / "docs" / "extending" / "write_a_sink.md").read_text(encoding="utf-8")
 HOSTILE = """[stepscope.sinks]
@@ -20,36 +15,13 @@ broken = nowhere:Sink
 """
 
 
-def run_python(arguments, folder, site, **variables):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(site), "COLUMNS": "200"} | variables,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-def pip_install(site, source):
-    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-build-isolation", "--target", str(site)]
-    done = run_python(["-m", "pip", "install", *options, str(source)], site.parent, site)
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory, wheel):
     """Where stepscope's wheel, the example and a hostile package are installed; no folder of tests is near it."""
-    folder = tmp_path_factory.mktemp("installed")
-    site = folder / "site"
-    pip_install(site, wheel)
-    pip_install(site, shutil.copytree(EXAMPLE, folder / "example"))
-    metadata = site / "evil-6.6.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 6.6\n")
-    (metadata / "entry_points.txt").write_text(HOSTILE)
-    (site / "evil.py").write_text("raise SystemError('imported')")
+    site = tmp_path_factory.mktemp("installed") / "site"
+    install(site, wheel)
+    install_example(site, EXAMPLE)
+    install_hostile(site, HOSTILE, "SystemError")
     return site
 
 
@@ -89,23 +61,16 @@ def test_errors_know_it_and_name_the_package_that_is_broken(site, tmp_path, sink
 
 
 def test_the_doctor_lists_it_beside_what_is_broken(site, tmp_path):
-    without = (
-        "import sys; sys.modules.update(torch=None, mlflow=None, wandb=None); from stepscope.cli import main; main()"
-    )
-    done = run_python(["-c", without, "doctor"], tmp_path, site)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"sqlite\W+works \(stepscope-sqlite-sink 0\.1\.0\)", done.stdout), done.stdout
-    assert re.search(r"broken\W+does not work: sink 'broken' of evil 6\.6", done.stdout)
-    assert re.search(r"local\W+works\W", done.stdout)
-    assert "loud" not in done.stdout
+    printed = run_doctor(tmp_path, site)
+    assert re.search(r"sqlite\W+works \(stepscope-sqlite-sink 0\.1\.0\)", printed), printed
+    assert re.search(r"broken\W+does not work: sink 'broken' of evil 6\.6", printed)
+    assert re.search(r"local\W+works\W", printed)
+    assert "loud" not in printed
 
 
 def test_its_author_runs_the_contract_with_what_is_installed(site, tmp_path):
     """Crash safety by token, kills and restarts of the delivery process included."""
-    shutil.copy(EXAMPLE / "test_sqlite_sink.py", tmp_path)
-    done = run_python(["-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)], tmp_path, site)
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"\b2\d passed", done.stdout)
+    assert re.search(r"\b2\d passed", run_tests(tmp_path, site, EXAMPLE / "test_sqlite_sink.py"))
 
 
 @pytest.mark.parametrize("name", ["sqlite_sink.py", "pyproject.toml", "test_sqlite_sink.py"])
