@@ -2,31 +2,9 @@
 
 import numpy as np
 import pytest
+from made_evidence import STEPS, evidence, of_loss
 
-from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.series import Series
-
-STEPS = 60
-STANDING = np.full(STEPS, 2.3) + 0.01 * np.sin(np.arange(STEPS))
-
-
-def evidence(*, facts, loss=STANDING, **signals):
-    found = {name: np.asarray(values, np.float64) for name, values in (signals | {"loss": loss}).items()}
-    return Evidence(series={name: Series(np.arange(STEPS), one) for name, one in found.items()}, facts=facts)
-
-
-def of_loss(**fields):
-    return Facts(steps=STEPS, loss=LossFacts(**{"kind": "cross_entropy", "reduction": "mean"} | fields))
-
-
-def test_one_term_of_a_loss_may_get_the_wrong_activation():
-    parts = (LossFacts(kind="mse"), LossFacts(kind="cross_entropy", before="softmax"))
-    causes = diagnose(evidence(facts=of_loss(kind="", parts=parts)))
-
-    assert [cause.code for cause in causes] == ["wrong_output_or_loss"]
-    assert diagnose(evidence(facts=of_loss(kind="", parts=parts[:1]))) == ()
 
 
 def _varying_against(kind, end):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from made_evidence import STANDING, STEPS, of_loss
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.evidence import Evidence
@@ -17,9 +18,7 @@ from debuggers.diagnosis.facts import (
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
-STEPS = 60
 FALLING = np.geomspace(2.3, 0.2, STEPS)
-STANDING = np.full(STEPS, 2.3) + 0.01 * np.sin(np.arange(STEPS))
 
 
 def series(values):
@@ -41,10 +40,6 @@ def evidence(*, findings=(), tensors=None, loss=STANDING, facts=None, **signals)
 def finding(kind):
     return Finding(kind=kind, name="fc1.weight", level="warning", step=3, last_step=50, steps=40, ongoing=True,
                    value=1.0, threshold=0.5, evidence="evidence", rule="rule")  # fmt: skip
-
-
-def of_loss(**fields):
-    return Facts(steps=STEPS, loss=LossFacts(**{"kind": "cross_entropy", "reduction": "mean"} | fields))
 
 
 def of_parameters(*roles, size=10, std=0.1):
