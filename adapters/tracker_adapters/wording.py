@@ -1,5 +1,7 @@
 """Numbers in sentences: one thing, several things, how often."""
 
+from collections.abc import Sequence
+
 
 def counted(count: int, things: str) -> str:
     """Returns such as "1 step" and "1,200 steps"; ``things`` is the plural, which ends in ``s``."""
@@ -11,6 +13,12 @@ def share_of(part: int, whole: int, things: str) -> str:
     if part != whole:
         return f"{part:,} of {counted(whole, things)}"
     return f"the one {things.removesuffix('s')}" if whole == 1 else f"all {whole:,} {things}"
+
+
+def some_of(things: Sequence[object], most: int, *, joint: str = ", ") -> str:
+    """Returns the first of several things and how many more there are, such as "a, b and 3 more"."""
+    rest = f" and {len(things) - most} more" if len(things) > most else ""
+    return joint.join(map(str, things[:most])) + rest
 
 
 def are(count: int) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.wording import some_of
 
 _NAMED = 5
 _SEVERITIES: dict[AlertLevel, int] = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -97,8 +98,7 @@ class Finding:
 
 def name_some(names: list[str]) -> str:
     """Lists the first five names, and counts the others."""
-    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + rest
+    return some_of(names, _NAMED)
 
 
 def merge_findings(findings: list[Finding]) -> list[Finding]:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
+from tracker_adapters.wording import some_of
+
 from debuggers.forward_debugger import ForwardDebugger
 from debuggers.instrumentation.isolation import Isolation, describe
 from debuggers.instrumentation.module_selection import NamedModule, selector_text
@@ -140,8 +142,7 @@ class WatchedDebugger(IsolatedDebugger):
         parts = []
         for reason in dict.fromkeys(reasons.values()):
             names = [name for name in reasons if reasons[name] == reason]
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            layers = "" if self.watched.by_name else f" ({', '.join(names[:_SHOWN])}{more})"
+            layers = "" if self.watched.by_name else f" ({some_of(names, _SHOWN)})"
             parts.append(f"{reason}{layers}")
         self.fail(LookupError("; ".join(parts)))
         return {name: {"error": describe(LookupError(reason))} for name, reason in reasons.items()}

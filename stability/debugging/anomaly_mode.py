@@ -8,6 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tracker_adapters.wording import some_of
+
 from debuggers.torch_import import torch
 from stability.debugging.config import AnomalyMode
 from stability.debugging.log import DebugLog
@@ -153,8 +155,7 @@ def raised_in_backward(error: BaseException) -> RaisedInBackward | None:
     nodes = [node for root in roots[:1] for node in _in_backward_order(root.grad_fn) if node.name() == found[1]]
     places = [place for place in dict.fromkeys(map(_place, nodes)) if place]
     if places:
-        more = f" and {len(places) - MOST_SUSPECTS} more" if len(places) > MOST_SUSPECTS else ""
-        message += f" at {' or at '.join(places[:MOST_SUSPECTS])}{more}"
+        message += f" at {some_of(places, MOST_SUSPECTS, joint=' or at ')}"
     losses = [float(root.detach()) for root in roots if root.numel() == 1 and not root.is_complex()]
     return RaisedInBackward(message, losses[0] if losses else math.nan)
 

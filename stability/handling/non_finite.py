@@ -3,6 +3,8 @@
 import math
 from collections import defaultdict
 
+from tracker_adapters.wording import some_of
+
 from debuggers.torch_import import torch
 from stability.gradients.measure import Gradients, Norms
 from stability.gradients.sharded import whole_sum
@@ -71,15 +73,10 @@ def describe_handling(stats: NaNStats) -> str:
 def _describe_buffers(stats: NaNStats) -> str:
     text = ""
     if reset := stats.get("buffers_reset"):
-        text += f"; no state of {_listed(reset)} was saved: non-finite values are reinitialised"
+        text += f"; no state of {some_of(reset, NAMES_IN_MESSAGE)} was saved: non-finite values are reinitialised"
     if left := stats.get("buffers_left"):
-        text += f"; {_listed(left)} cannot be reset and are not finite"
+        text += f"; {some_of(left, NAMES_IN_MESSAGE)} cannot be reset and are not finite"
     return text
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - NAMES_IN_MESSAGE
-    return ", ".join(names[:NAMES_IN_MESSAGE]) + (f" and {more} more" if more > 0 else "")
 
 
 def unscale(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer) -> bool:

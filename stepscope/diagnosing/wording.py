@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from tracker_adapters.wording import some_of
+
 from debuggers.diagnosis.cause import Cause
 
 SHOWN = 3
@@ -17,8 +19,7 @@ def cause_lines(causes: Sequence[Cause], *, shown: int = SHOWN) -> list[str]:
         lines += [f"   + {text}" for text in cause.evidence[:_SIGNS]]
         lines += [f"   - {text}" for text in cause.against[:_SIGNS]]
         if cause.where:
-            rest = f" and {len(cause.where) - _SIGNS} more" if len(cause.where) > _SIGNS else ""
-            lines.append(f"   where: {', '.join(cause.where[:_SIGNS])}{rest}")
+            lines.append(f"   where: {some_of(cause.where, _SIGNS)}")
         if cause.advice:
             lines.append(f"   try: {cause.advice}")
     if len(causes) > shown:

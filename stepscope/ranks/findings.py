@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+from tracker_adapters.wording import some_of
+
 from debuggers.detectors.finding import Finding
 
 _MOST_NAMED = 8
@@ -11,9 +13,7 @@ _MOST_NAMED = 8
 def names_of(ranks: Iterable[int]) -> str:
     """Returns such as ``rank 1`` or ``ranks 1, 3, 5``; of many the first eight and how many there are."""
     numbers = sorted(set(ranks))
-    named = ", ".join(map(str, numbers[:_MOST_NAMED]))
-    more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
-    return f"rank{'s' if len(numbers) > 1 else ''} {named}{more}"
+    return f"rank{'s' if len(numbers) > 1 else ''} {some_of(numbers, _MOST_NAMED)}"
 
 
 def rank_finding(kind: str, name: str, step: int, last_step: int, **said: Any) -> Finding:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from tracker_adapters.terminal_text import printable
+from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.cause import Cause
 from debuggers.pictures.html_page import bullets, html_page, safe
@@ -99,9 +100,7 @@ def _cause(number: int, cause: Cause, content: ReportContent, anchor: str) -> st
         f'<p class="soft"><code>{safe(cause.code)}</code> · confidence {cause.confidence:.0%}{since}</p>',
     ]
     if cause.where:
-        more = f" and {len(cause.where) - _MOST_NAMES} more" if len(cause.where) > _MOST_NAMES else ""
-        names = ", ".join(map(_name, cause.where[:_MOST_NAMES]))
-        parts.append(f"<p>Where: {names}{more}</p>")
+        parts.append(f"<p>Where: {some_of([*map(_name, cause.where)], _MOST_NAMES)}</p>")
     if cause.advice:
         parts.append(f"<p><b>Try:</b> {safe(cause.advice)}</p>")
     for head, texts in (("What speaks for it", cause.evidence), ("What speaks against it", cause.against)):

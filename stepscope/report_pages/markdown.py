@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from tracker_adapters.terminal_text import printable_line
+from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.cause import Cause
 from stepscope.report_pages.areas import health_by_area
@@ -48,8 +49,7 @@ def _cause(number: int, cause: Cause) -> list[str]:
     lines = [f"### {number}. {_safe(cause.title[:1].upper() + cause.title[1:])}", ""]
     lines += [f"`{cause.code}`, confidence {cause.confidence:.0%}{since}", ""]
     if cause.where:
-        more = f" and {len(cause.where) - _MOST_NAMES} more" if len(cause.where) > _MOST_NAMES else ""
-        lines += [f"Where: {', '.join(map(_safe, cause.where[:_MOST_NAMES]))}{more}", ""]
+        lines += [f"Where: {some_of([*map(_safe, cause.where)], _MOST_NAMES)}", ""]
     if cause.advice:
         lines += [f"**Try:** {_safe(cause.advice)}", ""]
     for head, texts in (("For", cause.evidence), ("Against", cause.against)):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
@@ -31,10 +32,6 @@ def _share(evidence: Evidence, names: Sequence[str]) -> float:
     return sum(sizes[name] for name in names) / max(1.0, sum(sizes.values()))
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either.
 
@@ -48,7 +45,7 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
         weight = CERTAIN if found else 0.6
         argument.add(
             weight,
-            f"{_some(names or [one.name for one in found])}: in no group of the optimizer"
+            f"{some_of(names or [one.name for one in found], 3)}: in no group of the optimizer"
             + (", never changed" if found else ""),
             since=0 if since is not None else None,
             where=names,
@@ -61,7 +58,7 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
             )
         without = _with_role(evidence, "without_gradient")
         if without:
-            argument.add(WEAK, f"the optimizer holds parameters without gradient ({_some(without)})")
+            argument.add(WEAK, f"the optimizer holds parameters without gradient ({some_of(without, 3)})")
     argument.advice = (
         "Make the optimizer after the model is complete, or optimizer.add_param_group({'params': new.parameters()})."
     )
@@ -98,13 +95,13 @@ def detached_parameters(evidence: Evidence) -> Argument:
         comes_first = _come_first(evidence, cut)
         weight = (0.6 if comes_first and share > 0.05 else MODERATE) if not ran else CERTAIN if share > 0.05 else STRONG
         seen = "their layers run" if ran else "layers behind them do" if comes_first else "others do"
-        argument.add(weight, f"{_some(cut)} require a gradient and never got one, though {seen}", where=cut)
+        argument.add(weight, f"{some_of(cut, 3)} require a gradient and never got one, though {seen}", where=cut)
         progress = progress_of(evidence)
         if progress is not None and progress.fell < 0.1 and not progress.failed and share > 0.1:
             argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
-        argument.against(WEAK, f"{_some(others)} did not run at all: part of the model may be unused on purpose")
+        argument.against(WEAK, f"{some_of(others, 3)} did not run at all: part of the model may be unused on purpose")
     argument.advice = (
         f"Look behind {cut[0] if cut else 'them'} for .detach(), .data, .item(), torch.no_grad() or a new tensor made "
         "from values."
@@ -140,13 +137,14 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         return argument
     fresh = _fresh(evidence)
     matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
-    text = f"{_some(names)}: {share:.0%} of the model are frozen"
+    text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
     weight = MODERATE if gets_nowhere else WEAK
     argument.add(weight, text, since=0, where=names)
     if fresh and _share(evidence, fresh) > 0.2:
         argument.add(
-            weight, f"{_some(fresh)} still have the spread of PyTorch's default initialisation: nothing trained them"
+            weight,
+            f"{some_of(fresh, 3)} still have the spread of PyTorch's default initialisation: nothing trained them",
         )
     if len(matrices) > 1 and set(matrices) <= set(fresh):
         argument.add(
@@ -229,7 +227,7 @@ def no_update(evidence: Evidence) -> Argument:
         )
     still = _with_role(evidence, "unchanged")
     if argument.cause is None and still and _share(evidence, still) > 0.5:
-        argument.add(0.6, f"{_some(still)} never changed, though they have gradients", since=0, where=still)
+        argument.add(0.6, f"{some_of(still, 3)} never changed, though they have gradients", since=0, where=still)
     if argument.cause is not None:
         _add_circumstances(argument, evidence)
     argument.advice = (
