@@ -48,13 +48,13 @@ class GradientDebugger(Closing):
     What ``step`` measures is what the optimizer is about to use: accumulated over all micro-batches, clipped if the
     loop clips before the call and unclipped if it clips after it, and without the scale of a GradScaler, whether that
     has unscaled them or not. Nothing is changed. Emitted are histograms and norms of the group ``gradients`` (see
-    ``SummaryStream``), those of ``UpdateMeasurement``, and an alert for each finding that begins.
-
-    Without a model there are ``record_gradient_flow`` and ``analyze_gradient_flow``.
+    ``SummaryStream``), those of ``UpdateMeasurement``, and an alert for each finding that begins. Without a model there
+    are ``record_gradient_flow`` and ``analyze_gradient_flow``.
 
     Attributes:
         history: Statistics of the last steps.
         failures: How often something inside failed, by place and type of exception.
+        recorded: What ``record_gradient_flow`` took.
         watch: Which parameters take part in the training; None without a model.
         steps_without_gradients: Calls of ``step`` that found no gradient at all.
         missing_gradients: Parameters that require a gradient and had none at the last step.
@@ -119,7 +119,7 @@ class GradientDebugger(Closing):
         if self._parameters is not None:
             self.watch = ParameterWatch(self._parameters, optimizer, self._arrivals, self._findings.announce)
         draws = histogram_every is not None
-        self._layers = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=draws)
+        self.recorded = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=draws)
         self._last_step, self._closed = 0, False
         self._updates: UpdateMeasurement | None = None
         if model is not None:
@@ -243,7 +243,7 @@ class GradientDebugger(Closing):
         Raises:
             ArtifactError: For a wrong name or step, and for what holds no plain numbers, or none at all.
         """
-        self._layers.record(layer, gradients, step)
+        self.recorded.record(layer, gradients, step)
 
     def analyze_gradient_flow(self) -> GradientFlowAnalysis:
         """Returns what the remembered gradients mean; waits for the device."""

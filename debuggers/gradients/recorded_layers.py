@@ -16,7 +16,11 @@ from debuggers.tensors.inspection import as_tensor
 
 
 class RecordedLayers:
-    """Measures what it is given, emits it, and shows it to the detectors; each layer has its own count of steps."""
+    """Measures what it is given, emits it, and shows it to the detectors; each layer has its own count of steps.
+
+    Attributes:
+        counts: How often each layer was recorded.
+    """
 
     def __init__(
         self, emitter: Emitter | None, arrivals: ArrivalQueue, findings: GradientFindings, *, with_histograms: bool
@@ -24,6 +28,12 @@ class RecordedLayers:
         self._emitter, self._arrivals, self._findings = emitter, arrivals, findings
         self._with_histograms = with_histograms
         self._steps: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+
+    @property
+    def last_step(self) -> int:
+        """The last step of any of them; -1 before the first."""
+        return max(self._steps.values(), default=-1)
 
     def record(self, layer: str, gradients: Any, step: int | None) -> None:
         """See ``GradientDebugger.record_gradient_flow``."""
@@ -33,7 +43,7 @@ class RecordedLayers:
         if values.numel() == 0:
             raise ArtifactError(f"gradients of {layer!r} hold none: shape {tuple(values.shape)}; expected some")
         measured = measure({layer: values})
-        self._steps[layer] = number
+        self._steps[layer], self.counts[layer] = number, self.counts.get(layer, 0) + 1
         self._arrivals.push(measured, partial(self._take, number, layer, measured, time.time_ns()))
 
     def _take(self, step: int, layer: str, measured: Measurement, time_ns: int) -> None:

@@ -22,6 +22,8 @@ class Coverage:
         probed: Those of which it was seen whether all gradients are finite, and what their norm is together.
         measured: Those at which each parameter's gradient was measured in full.
         parameters: Parameters of the model, each once.
+        recorded_layers: Layers whose gradients the loop recorded itself, in a session without a model; 0 with one.
+        recorded_steps: How often it recorded the one that it recorded most often.
         skipped: Steps that a GradScaler skipped since the last one that it made, at least, where only those that it
             makes are seen.
         frozen: Names of those that require no gradient.
@@ -44,6 +46,8 @@ class Coverage:
     probed: int
     measured: int
     parameters: int
+    recorded_layers: int
+    recorded_steps: int
     skipped: int
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
@@ -74,12 +78,16 @@ class Coverage:
         watch = instruments.gradients.watch
         roles = None if watch is None else watch.roles()
         activations = instruments.activations
+        recorded = instruments.gradients.recorded
+        counts = recorded.counts if watch is None else {}
         return cls(
             steps=overhead.steps,
-            last_step=last_step,
+            last_step=max(last_step, recorded.last_step) if counts else last_step,
             probed=min(instruments.gradients.probed_steps, overhead.steps),
             measured=min(instruments.gradients.measured_steps, overhead.steps),
             parameters=0 if roles is None else len(roles.parameters),
+            recorded_layers=len(counts),
+            recorded_steps=max(counts.values(), default=0),
             skipped=instruments.skipped.count(),
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,
@@ -99,6 +107,8 @@ class Coverage:
     @property
     def gaps(self) -> tuple[str, ...]:
         """One phrase for each thing that was not checked; empty if everything was."""
+        if self.recorded_layers:
+            return ("nothing was checked but the gradients that the loop recorded",)
         if not self.steps:
             calls = f" in {self.unused_passes:,} forward passes" if self.unused_passes else ""
             return (f"no step was taken{calls}",)
@@ -152,6 +162,9 @@ class Coverage:
 
     def summary(self) -> str:
         """Returns in one sentence what was checked."""
+        if self.recorded_layers:
+            layers = counted(self.recorded_layers, "layers")
+            return f"Checked: the recorded gradients of {layers} at {counted(self.recorded_steps, 'steps')}."
         looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
         seen = self.parameters - len(self.frozen) - len(self.without_gradient) - len(self.lost_gradient)
         full = f"{share_of(seen, self.parameters, 'parameters')} in full at {counted(self.measured, 'steps')}"

@@ -43,10 +43,12 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
 
 def closing_line(report: DebugReport) -> str:
     """Returns the verdict, what it rests on, and the cost, in one line."""
-    if report.disabled or not report.coverage.steps:
+    coverage = report.coverage
+    if report.disabled or not (coverage.steps or coverage.recorded_layers):
         if inspected := report.tensors["inspected"]:  # a loop that passes its tensors, and tells no step
             found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
             were = f"{counted(inspected, 'tensors')} {'was' if inspected == 1 else 'were'} inspected."
             return were + (f" Found: {found}." if found else "")
         return overhead_line(report.overhead) if report.disabled else str(report.verdict)
-    return f"{report.verdict} {report.coverage.summary()} {overhead_line(report.overhead)}"
+    line = f"{report.verdict} {coverage.summary()}"
+    return f"{line} {overhead_line(report.overhead)}" if coverage.steps else line

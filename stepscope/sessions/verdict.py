@@ -61,10 +61,11 @@ def verdict_of(findings: Sequence[Finding], coverage: Coverage, causes: Sequence
     findings = [finding for finding in findings if finding.is_problem]
     gaps = coverage.gaps
     found = Counter(finding.kind for finding in findings)
-    if not coverage.probed and not findings and not causes:
+    if not (coverage.probed or coverage.recorded_layers or findings or causes):
         return Verdict(health=Health.UNKNOWN, score=None, gaps=gaps, found=found)
-    cells = coverage.measured * max(1, coverage.parameters)
-    score = health_score(findings, cells, last_step=coverage.last_step, steps=coverage.steps)
+    cells = coverage.measured * max(1, coverage.parameters) + coverage.recorded_steps * coverage.recorded_layers
+    steps = max(coverage.steps, coverage.recorded_steps)
+    score = health_score(findings, cells, last_step=coverage.last_step, steps=steps)
     if gaps or findings:
         score = min(score, BEST_PARTIAL_SCORE)
     health = health_of(findings, score, complete=not gaps)

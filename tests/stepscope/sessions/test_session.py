@@ -112,6 +112,7 @@ def test_the_documented_session_without_a_model(tmp_path):
     assert session.tensor_inspector.get_tensor_info(tensor_id).stats.mean == pytest.approx(0.5)
     assert session.gradient_debugger.analyze_gradient_flow().overall_health
     assert "Tensors: 1 inspected" in report.summary()
+    assert "Checked: the recorded gradients of 1 layer at 1 step." in report.summary()
     written = json.loads((tmp_path / "debug_output" / "report.json").read_text())
     assert written == json.loads(report.to_json())
     assert (tmp_path / "debug_output" / "report.txt").read_text() == report.summary() + "\n"

@@ -218,6 +218,21 @@ def test_nothing_is_said_of_what_was_not_looked_at(digits):
     assert str(report.verdict) == "unknown: no step was taken."
 
 
+def test_gradients_that_a_loop_records_itself_are_judged_and_no_more_is_claimed():
+    session = stepscope.debug_session().start()
+    for _ in range(5):
+        for layer in ("first", "second"):
+            session.gradient_debugger.record_gradient_flow(layer, [0.1, -0.2])
+    report = session.report()
+    assert (report.verdict.health, report.verdict.score) == (Health.PARTIAL, 0.99)
+    assert "Checked: the recorded gradients of 2 layers at 5 steps." in report.summary()
+    assert report.verdict.gaps == ("nothing was checked but the gradients that the loop recorded",)
+
+    session.gradient_debugger.record_gradient_flow("first", [math.nan])
+    assert session.report().verdict.health is Health.CRITICAL
+    session.close()
+
+
 def test_a_branch_that_the_loss_leaves_out_later_on_is_a_gap():
     model = nn.ModuleDict({"trunk": nn.Linear(4, 2), "branch": nn.Linear(4, 2)})
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
