@@ -142,15 +142,15 @@ def _range(node: ast.expr) -> _Range | None:
             return RANGES.get(name)
         case ast.UnaryOp(op=ast.USub(), operand=operand) if (inner := _range(operand)) is not None:
             return lambda extent: _negated(inner(extent))
-        case ast.Call(func=ast.Name(id="abs"), args=[argument]) if (inner := _range(argument)) is not None:
-            return lambda extent: _absolute(inner(extent))
+        case ast.Call(func=ast.Name(id="abs"), args=[argument]) if (signed := _range(argument)) is not None:
+            return lambda extent: _absolute(signed(extent))
         case ast.BinOp(left=left, op=ast.Mult() | ast.Div() as op, right=ast.Constant(value=int() | float() as value)):
-            inner, factor = _range(left), float(value)
-            if inner is None or not 1e-100 < abs(factor) < 1e100:
+            scaled, factor = _range(left), float(value)
+            if scaled is None or not 1e-100 < abs(factor) < 1e100:
                 return None
             if isinstance(op, ast.Mult):
-                return lambda extent: _ordered(*(end * factor for end in inner(extent)))
-            return lambda extent: _ordered(*(end / factor for end in inner(extent)))
+                return lambda extent: _ordered(*(end * factor for end in scaled(extent)))
+            return lambda extent: _ordered(*(end / factor for end in scaled(extent)))
     return None
 
 
