@@ -296,6 +296,23 @@ def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
     complaints.clear()
 
 
+def test_beside_a_deleted_run_more_of_the_others_is_loaded(browser, tmp_path):
+    page, complaints = browser
+    for name in ("gone", "kept"):
+        record(tmp_path / name, steps=20)
+    with viewer(tmp_path) as url:
+        keys = keys_of(page, url)
+        page.goto(f"{url}#/charts?runs={keys['gone']},{keys['kept']}&search=loss")
+        drawn(page, "train/loss")
+        shutil.rmtree(tmp_path / "gone")
+        expect(page.locator(".errors")).to_contain_text("gone cannot be read")
+        page.get_by_role("searchbox", name="search series").fill("accuracy")
+        expect(drawn(page, "train/accuracy").locator(".legend")).to_contain_text("step 19")
+        expect(page.locator(".errors p")).to_have_count(1)
+        page.goto("about:blank")
+    complaints.clear()
+
+
 def test_another_run_in_the_folder_of_a_deleted_one_is_shown_anew(browser, tmp_path):
     page, complaints = browser
     record(tmp_path / "run", steps=200)

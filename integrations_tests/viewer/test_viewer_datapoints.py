@@ -262,6 +262,49 @@ def test_alerts_are_filtered_by_level_and_lead_to_the_charts(page):
 
 
 @pytest.mark.parametrize(
+    ("view", "params", "shows"),
+    [
+        ("charts", {"search": "loss"}, "step 29"),
+        ("datapoints", {}, "Datapoint 0"),
+        ("images", {"name": "weights"}, "30 of 30 steps"),
+        ("texts", {"kind": "alert"}, "NaN in conv.0.weight"),
+        ("texts", {"kind": "table"}, "digits-0 step"),
+    ],
+)
+def test_a_run_that_cannot_be_read_hides_no_other(page, view, params, shows):
+    broken = page.folder / "runs" / "broken"
+    if not broken.exists():
+        with stepscope.open_run(broken, sinks=[]) as run:
+            for step in range(500):
+                run.scalar("loss", 1.0, step=step)
+        (segment,) = (broken / "store").rglob("segment*.db")
+        segment.write_bytes(segment.read_bytes()[: segment.stat().st_size // 2])
+        until(lambda: page.find_runs() and "broken" in page.keys)
+    shown = page(view, ["broken", "digits-0"], **params)
+    shown.get_by_text(shows).first.wait_for()
+    shown.locator(".errors", has_text="broken cannot be read").wait_for()
+    assert shown.locator(".errors p").count() == 1
+    shown.goto("about:blank")
+    page.complaints[:] = [text for text in page.complaints if "410" not in text and "broken" not in text]
+
+
+def test_a_search_keeps_the_focus_while_a_training_writes(page):
+    with stepscope.open_run(page.folder / "runs/typed", sinks=[]) as run:
+        run.alert("first", "one", step=0)
+        run.flush_store()
+        until(lambda: page.find_runs() and "typed" in page.keys)
+        shown = page("texts", ["typed"], kind="alert")
+        shown.get_by_text("1 alert of 1").wait_for()
+        shown.get_by_label("search alerts").focus()
+        shown.keyboard.type("on")
+        run.alert("second", "only two", step=1)
+        run.flush_store()
+        shown.get_by_text("2 alerts of 2").wait_for()
+        shown.keyboard.type("ly")
+        shown.get_by_text("1 alert of 2").wait_for()
+
+
+@pytest.mark.parametrize(
     ("view", "params"),
     [("datapoints", {"idx": 2}), ("images", {"name": "weights"}), ("texts", {}), ("texts", {"kind": "alert"})],
 )

@@ -36,6 +36,10 @@ export class Messages {
       for (const address of asked) known.addresses.add(address);
       return;
     }
+    // An answer about a run that cannot be read fails for the reason that is said of the run.
+    const texts = [...this.shown].map(([about, { row }]) => ({ about, said: row.firstChild?.textContent ?? "" }));
+    if (texts.some(({ about, said }) => about !== matter && said.includes(text))) return;
+    for (const { about, said } of texts) if (text.includes(said)) this.clear(about);
     this.clear(matter);
     if (!(error instanceof AnswerError)) console.error(error); // once, however often it is met again
     const dismiss = element("button", { class: "icon", "aria-label": "dismiss", click: () => this.clear(matter) }, "×");

@@ -1,6 +1,7 @@
 /** The names of a kind with a field to search them. */
 import { address } from "./address.js";
 import { element } from "./dom.js";
+import { ofEachRun } from "./each_run.js";
 import { RowList } from "./row_list.js";
 import { nameText } from "./visible.js";
 
@@ -54,17 +55,17 @@ export class NameList {
  * @param {import("./rank_chooser.js").RankChooser} ranks
  * @returns {Promise<{name: string, kind: string, runs: string[]}[]>}
  */
-export async function namesOf({ source, signal }, kinds, ranks) {
-  const runs = ranks.runs();
-  const answers = await Promise.all(runs.map(({ key }) => source.json(address("names", { run: key, rank: ranks.of(key) }), { signal })));
+export async function namesOf(context, kinds, ranks) {
+  const { source, signal } = context;
+  const answers = await ofEachRun(context, ranks.runs(), ({ key }) => source.json(address("names", { run: key, rank: ranks.of(key) }), { signal }));
   /** @type {Map<string, {name: string, kind: string, runs: string[]}>} */
   const found = new Map();
-  for (const [place, { names }] of answers.entries()) {
-    for (const { name, kind } of names) {
+  for (const { run, answer } of answers) {
+    for (const { name, kind } of answer.names) {
       if (!kinds.includes(kind)) continue;
       /** @type {{name: string, kind: string, runs: string[]}} */
       const known = found.get(`${kind} ${name}`) ?? { name, kind, runs: [] };
-      known.runs.push(runs[place].key);
+      known.runs.push(run.key);
       found.set(`${kind} ${name}`, known);
     }
   }

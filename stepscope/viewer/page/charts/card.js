@@ -1,6 +1,7 @@
 /** One chart: its name, its actions, its lines and the values under the cursor. */
 import { address } from "../address.js";
 import { copy, download, element, shortened } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { SYSTEM, groupOf } from "./catalogue.js";
 import { csvOf, pngOf } from "./files.js";
 import { inWords, showLegend } from "./legend.js";
@@ -109,11 +110,11 @@ export class Card {
     const { loader, ranks } = this.board;
     const width = Math.ceil(this.plot.size.width / 50) * 50 * (look.zoom ? 3 : 1);
     try {
-      await Promise.all(this.runs().map(({ key }) => {
+      await ofEachRun({ ...this.board.context, signal: this.closing.signal }, this.runs(), async ({ key }) => {
         const of = { run: key, name: this.entry.name, rank: ranks.of(key) };
         if (!onlyNew && look.zoom && loader.hasAllPoints(of)) return null;
         return loader.load(of, this.steps(key), width, onlyNew, this.closing.signal);
-      }));
+      });
       if (!this.closing.signal.aborted) this.draw();
     } catch (error) {
       if (this.closing.signal.aborted) return;

@@ -1,5 +1,6 @@
 /** The alerts of the chosen runs, by level and name; each leads to the charts at its step. */
 import { element } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { counted, stepText, timeText } from "../format.js";
 
 const LEVELS = ["error", "warning", "info"];
@@ -9,8 +10,8 @@ const AROUND = 50;
 /** @param {import("../context.js").Context} context @returns {Promise<{element: HTMLElement}>} */
 export async function alertsPanel(context) {
   const { source, runs, params, signal } = context;
-  const answers = await Promise.all(runs.map(({ key }) => source.json(`alerts?run=${key}`, { signal })));
-  const alerts = runs.flatMap((run, place) => answers[place].alerts.map((/** @type {any} */ alert) => ({ run, ...alert })));
+  const answers = await ofEachRun(context, runs, ({ key }) => source.json(`alerts?run=${key}`, { signal }));
+  const alerts = answers.flatMap(({ run, answer }) => answer.alerts.map((/** @type {any} */ alert) => ({ run, ...alert })));
   alerts.sort((a, b) => a.time_ms - b.time_ms);
   const list = element("div", null);
   const levels = new Set(params.get("levels") ? params.get("levels").split(",") : LEVELS);

@@ -4,12 +4,14 @@
  * @typedef {{id: string, run: import("../context.js").ChosenRun, key: string, title: string, step: number | null, rank: number, count: number, debuggers: string[]}} Epoch
  */
 import { element } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { counted, stepText } from "../format.js";
 
 /** @param {import("../context.js").Context} context @returns {Promise<Epoch[]>} */
-export async function epochsOf({ source, runs, signal }) {
-  const answers = await Promise.all(runs.map(({ key }) => source.json(`datapoints?run=${key}`, { signal })));
-  return runs.flatMap((run, place) => answers[place].epochs.map((/** @type {any} */ epoch) => ({ ...epoch, run, id: `${run.key}:${epoch.key}` })));
+export async function epochsOf(context) {
+  const { source, runs, signal } = context;
+  const answers = await ofEachRun(context, runs, ({ key }) => source.json(`datapoints?run=${key}`, { signal }));
+  return answers.flatMap(({ run, answer }) => answer.epochs.map((/** @type {any} */ epoch) => ({ ...epoch, run, id: `${run.key}:${epoch.key}` })));
 }
 
 /** @param {Epoch} epoch */

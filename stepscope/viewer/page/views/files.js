@@ -1,6 +1,7 @@
 /** The files of the chosen runs: saved by the browser, never shown. */
 import { address } from "../address.js";
 import { element, shortened } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { counted, timeText } from "../format.js";
 
 const LARGEST = 64 * 2 ** 20;
@@ -13,9 +14,10 @@ export function sizeText(bytes) {
 }
 
 /** @param {import("../context.js").Context} context @returns {Promise<{element: HTMLElement}>} */
-export async function filesPanel({ source, runs, signal }) {
-  const answers = await Promise.all(runs.map(({ key }) => source.json(`files?run=${key}`, { signal })));
-  const rows = runs.flatMap((run, place) => answers[place].files.map((/** @type {any} */ file) => row(source, run, file)));
+export async function filesPanel(context) {
+  const { source, runs, signal } = context;
+  const answers = await ofEachRun(context, runs, ({ key }) => source.json(`files?run=${key}`, { signal }));
+  const rows = answers.flatMap(({ run, answer }) => answer.files.map((/** @type {any} */ file) => row(source, run, file)));
   if (!rows.length) return { element: element("p", { class: "note" }, "The chosen runs have no files. run.file(path) records one.") };
   const heads = ["run", "file", "name", "step", "size", "type", "recorded"].map((text) => element("th", { scope: "col" }, text));
   return { element: element("div", { class: "table-around" }, element("table", { class: "data" }, element("thead", null, element("tr", null, ...heads)), element("tbody", null, ...rows))) };

@@ -3,6 +3,7 @@ import { address } from "../address.js";
 import { matcher } from "../charts/catalogue.js";
 import { VirtualList } from "../charts/virtual_list.js";
 import { afterPause, element, shortened } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { counted, stepText } from "../format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
@@ -183,7 +184,8 @@ class Card {
     const { context, ranks } = this.gallery;
     try {
       const runs = context.runs.filter(({ key }) => this.entry.runs.has(key));
-      this.all = await Promise.all(runs.map((run) => load(context, run, this.entry.name, ranks.of(run.key))));
+      const answers = await ofEachRun(context, runs, (run) => load(context, run, this.entry.name, ranks.of(run.key)));
+      this.all = answers.map(({ answer }) => answer);
       this.draw();
     } catch (error) {
       if (!context.signal.aborted) this.text.replaceChildren(element("li", null, String(error instanceof Error ? error.message : error)));

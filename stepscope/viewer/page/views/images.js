@@ -1,6 +1,7 @@
 /** Images of a name at all their steps, several runs side by side, with a series below that marks the step. */
 import { address } from "../address.js";
 import { element, shortened } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { counted, stepText, timeText } from "../format.js";
 import { NameList, namesOf } from "../name_list.js";
 import { RankChooser } from "../rank_chooser.js";
@@ -84,9 +85,9 @@ class Images {
       this.figures.replaceChildren();
       return;
     }
-    const answers = await Promise.all(runs.map(({ key }) => source.json(address("images", { run: key, name: this.name, rank: this.ranks.of(key) }), { signal })));
-    this.entries = new Map(runs.map(({ key }, place) => [key, answers[place].images]));
-    this.steps = [...new Set(answers.flatMap(({ images }) => images.map((/** @type {Entry} */ one) => one.step)))].sort((a, b) => a - b);
+    const answers = await ofEachRun(this.context, runs, ({ key }) => source.json(address("images", { run: key, name: this.name, rank: this.ranks.of(key) }), { signal }));
+    this.entries = new Map(answers.map(({ run, answer }) => [run.key, answer.images]));
+    this.steps = [...new Set(answers.flatMap(({ answer }) => answer.images.map((/** @type {Entry} */ one) => one.step)))].sort((a, b) => a - b);
     const scalars = known.filter(({ kind }) => kind === "scalar").map(({ name }) => name);
     const chosen = params.get("series") || lossOf(scalars);
     this.series.replaceChildren(element("option", { value: "" }, "no series"), ...scalars.map((name) => element("option", { value: name }, shortened(name, 50))));

@@ -86,7 +86,11 @@ class Layers {
     try {
       await this.list();
     } catch (error) {
-      if (!signal.aborted) fail(error);
+      if (signal.aborted) return;
+      fail(error);
+      this.listed = "";
+      this.statistics = [];
+      this.showTools([]); // another run can be chosen
     }
   }
 
@@ -150,6 +154,7 @@ class Layers {
     this.loading.abort();
     this.loading = new AbortController();
     this.note.textContent = "";
+    if (!this.listed) return; // whether it has some is not known
     if (!statistic || !run) {
       this.note.textContent = "This run has no statistics of layers. stepscope.watch(model, optimizer, run=run) records the norms of all gradients; weights=True, updates=True and activations=True record more.";
       this.cells = null;

@@ -1,6 +1,7 @@
 /** Texts, tables, curves, files and alerts of the chosen runs. */
 import { address } from "../address.js";
 import { element } from "../dom.js";
+import { ofEachRun } from "../each_run.js";
 import { NameList, namesOf } from "../name_list.js";
 import { RankChooser } from "../rank_chooser.js";
 import { viewKeys } from "../row_list.js";
@@ -55,10 +56,11 @@ class Texts {
     if (name) this.set({ name, seq: null });
   }
 
-  async load() {
+  /** @param {boolean} [again] whether the same is shown, with what is new */
+  async load(again = false) {
     const turn = ++this.loading;
     const { params, fail } = this.context;
-    const kind = params.get("kind", "text");
+    const kind = Object.hasOwn(TABS, params.get("kind")) ? params.get("kind") : "text";
     for (const tab of this.tabs) {
       const isOpen = tab.id === `tab-${kind}`;
       tab.setAttribute("aria-selected", String(isOpen));
@@ -71,10 +73,14 @@ class Texts {
       /** @type {{element: HTMLElement, close?: () => void}} */
       const made = kind === "file" ? await filesPanel(this.context) : kind === "alert" ? await alertsPanel(this.context) : await this.contents(kind);
       if (turn !== this.loading) return made.close?.();
+      // Who reads, selects or writes is not interrupted where nothing is new; a curve is on a canvas.
+      if (again && kind !== "curve" && this.content.firstElementChild?.isEqualNode(made.element)) return made.close?.();
       this.names.element.hidden = kind === "file" || kind === "alert" || !this.names.names.length;
       this.close();
       this.closing = made.close ? [made.close] : [];
+      const kept = again ? keptPlace(this.content) : null;
       this.content.replaceChildren(made.element);
+      kept?.();
     } catch (error) {
       fail(error);
     }
@@ -88,13 +94,13 @@ class Texts {
     this.names.update(known.map((one) => one.name), name);
     if (!known.length) return { element: element("p", { class: "note" }, `The chosen runs have no ${TABS[/** @type {"text"} */ (kind)].toLowerCase()}.`) };
     const having = this.ranks.runs().filter(({ key }) => known.find((one) => one.name === name)?.runs.includes(key));
-    const answers = await Promise.all(having.map(({ key }) => source.json(address(`${kind}s`, { run: key, name, rank: this.ranks.of(key) }), { signal })));
-    const entries = having.map((run, place) => ({ run, rank: this.ranks.of(run.key), entries: answers[place][`${kind}s`] }));
+    const answers = await ofEachRun(this.context, having, ({ key }) => source.json(address(`${kind}s`, { run: key, name, rank: this.ranks.of(key) }), { signal }));
+    const entries = answers.map(({ run, answer }) => ({ run, rank: this.ranks.of(run.key), entries: answer[`${kind}s`] }));
     return CONTENTS[/** @type {"text"} */ (kind)](this.context, name, entries);
   }
 
   refresh() {
-    void this.load();
+    void this.load(true);
   }
 
   state() {
@@ -109,4 +115,19 @@ class Texts {
     for (const close of this.closing) close();
     this.closing = [];
   }
+}
+
+/** What gives its focus and its scrolling back to what is drawn anew. @param {HTMLElement} host */
+function keptPlace(host) {
+  const { scrollTop } = host;
+  const focused = host.contains(document.activeElement) ? document.activeElement : null;
+  const label = focused?.getAttribute("aria-label");
+  const place = focused instanceof HTMLInputElement && focused.type === "search" ? focused.selectionStart : null;
+  return () => {
+    host.scrollTop = scrollTop;
+    const found = label && [...host.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === label);
+    if (!(found instanceof HTMLElement)) return;
+    found.focus();
+    if (found instanceof HTMLInputElement && place !== null) found.setSelectionRange(place, place);
+  };
 }
