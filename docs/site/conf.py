@@ -19,6 +19,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["site"]
 
 autodoc_typehints_format = "short"
+napoleon_numpy_docstring = False
 add_module_names = False
 python_maximum_signature_line_length = 100
 toc_object_entries_show_parents = "hide"

@@ -50,9 +50,14 @@ def write_reference(root: Path) -> None:
 
 
 def keep_colons(_app: object, what: str, *rest: Any) -> None:
-    """Keeps the first line of an attribute's docstring whole: napoleon takes the words before a colon for a type."""
-    if what in ("attribute", "property"):
-        rest[-1].insert(0, "")  # the lines, which Sphinx gives last
+    """Keeps the first line of an attribute's docstring: napoleon takes words before a colon for a type.
+
+    It does not where the line ends with the colon, so the line is broken there.
+    """
+    lines = rest[-1]
+    if what in ("attribute", "property") and lines and ": " in lines[0]:
+        before, _, after = lines[0].partition(": ")
+        lines[:1] = [f"{before}:", after]
 
 
 def page(module: str, members: dict[str, object], linked: list[object]) -> Iterator[str]:
