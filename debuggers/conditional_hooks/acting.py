@@ -178,7 +178,7 @@ class HookActing:
         if seconds > SLOW_S and entry.id not in self._slow:
             self._slow.add(entry.id)
             _log.warning(
-                "the callback of hook %r took %.1f s, and the training waited for it; it is not told again",
+                "the callback of hook %r blocked the training for %.1f s (reported once)",
                 event.hook,
                 seconds,
             )

@@ -46,7 +46,7 @@ class HookedLayers:
         entry.layers = tuple(named.name for named in found if not named.opaque)
         if not entry.layers:
             _log.warning(
-                "hook %r sees no output: %s and what it matches beside run inside compiled code",
+                "hook %r sees no output: %s and its other matches run inside compiled code",
                 entry.hook.name,
                 found[0].name,
             )

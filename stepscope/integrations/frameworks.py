@@ -53,7 +53,7 @@ def check_version(package: str) -> None:
     if not _minor(oldest) <= _minor(installed) <= _minor(newest):
         _warned.add(package)
         _log.warning(
-            "stepscope was tested with %s %s, and %s is installed: it goes on, and something may be missing",
+            "stepscope was tested with %s %s, and %s is installed: it continues, but some data may be missing",
             package, oldest if oldest == newest else f"{oldest} to {newest}", installed,
         )  # fmt: skip
 

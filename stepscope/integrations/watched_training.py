@@ -243,7 +243,7 @@ class WatchedTraining:
 
 def warn_of_second(what: str, count: int) -> None:
     """Warns that a framework was given the same thing several times, of which one works."""
-    _log.warning("there are %s; the first one works, and the others do nothing", counted(count, what))
+    _log.warning("there are %s; only the first one is active", counted(count, what))
 
 
 def _is_number(value: object) -> bool:

@@ -138,8 +138,8 @@ class Watch(DebugSession):
             self._searches = 0
             if self._is_told and scaler.is_enabled():
                 _log.warning(
-                    "the gradients of step %d were recorded as they were, with the loss scale unless the loop removed "
-                    "it: session.step() was called before the GradScaler was known; expected watch(..., scaler=scaler)",
+                    "the gradients of step %d were recorded without unscaling, because "
+                    "session.step() was called before the GradScaler was known; expected watch(..., scaler=scaler)",
                     self.last_step,
                 )
             self._instruments.use_scaler(scaler)

@@ -32,7 +32,7 @@ def record_page(run: "Run") -> None:
         try:
             made = export_page(run.path, folder.path, data_bytes=0, seconds=SECONDS)
         except (StepscopeError, OSError) as error:
-            logger.warning("the run %s gets no page: %s", run.path, error)
+            logger.warning("no page is recorded for the run %s: %s", run.path, error)
             return
         with RunRecord(run.path) as record:
             step = last_step((info.name, info.last_step) for info in record.names(run.rank)) or 0

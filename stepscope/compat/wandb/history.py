@@ -71,7 +71,7 @@ class History:
             self._warned = True
             say(
                 f"log got step {step}, which is before the current step {self.step}: steps must not go backwards, "
-                "so this data is left out, as W&B does"
+                "so this data is dropped, as in W&B"
             )
 
 

@@ -102,7 +102,7 @@ def init(
     }  # fmt: skip
     about = _completed(given, settings)
     if _runs and about["reinit"] not in (True, "finish_previous", "create_new"):
-        say(f"init: run {_runs[-1].name!r} goes on, and is returned; call finish before, or give reinit=True")
+        say(f"init: run {_runs[-1].name!r} is still open and is returned; call finish first, or pass reinit=True")
         return _runs[-1]
     if about["reinit"] in (True, "finish_previous"):
         while _runs:

@@ -219,7 +219,7 @@ def test_a_run_is_described_and_found_again():
 def test_a_second_init_returns_the_run_that_goes_on(capsys):
     first = wandb.init()
     assert wandb.init(project="other") is first
-    assert "goes on, and is returned" in capsys.readouterr().err
+    assert "is still open and is returned" in capsys.readouterr().err
     second = wandb.init(reinit=True)
     assert second is not first
     assert first.stepscope_run.info.status == "finished"

@@ -333,7 +333,7 @@ def test_a_run_closes_without_a_page_that_cannot_be_made(tmp_path, built, caplog
     (built / "page.css").unlink()
     with stepscope.open_run(tmp_path / "run", sinks=[], page=True) as run:
         run.scalar("loss", 1.0, step=0)
-    assert "gets no page: the page is not built" in caplog.text
+    assert f"no page is recorded for the run {run.path}: the page is not built" in caplog.text
     assert run.stats.stored == 1
 
 
