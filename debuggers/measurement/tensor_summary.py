@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -61,8 +61,8 @@ class TensorSummary:
     mean: float
     m2: float
     l1: float
-    bins: npt.NDArray[np.uint16]
-    counts: npt.NDArray[np.int64]
+    bins: npt.NDArray[np.uint16] = field(repr=False)
+    counts: npt.NDArray[np.int64] = field(repr=False)
     local_shard: bool = False
 
     @property
