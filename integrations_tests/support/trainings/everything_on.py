@@ -16,6 +16,8 @@ from debuggers.attention import AttentionDebugger
 from debuggers.conditional_hooks.builder import HookBuilder
 from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
 from debuggers.errors import DebuggerConfigError
+from debuggers.feature_map import FeatureMapDebugger
+from debuggers.gradcam import GradCAMDebugger
 from debuggers.layer_output import LayerOutputDebugger
 from debuggers.wrappers.sequential_debugger import SequentialDebugger
 
@@ -96,7 +98,14 @@ class Everything(Nobody):
         leaves = [name for name, one in model.named_modules() if isinstance(one, (nn.Linear, nn.Conv2d, nn.LSTM))]
         leaves = [name for name in leaves if name and not name.endswith("out_proj")][:3]
         chosen = [
-            entry(kind, layer_name=name) for name in leaves for kind in (ActivationStatsDebugger, LayerOutputDebugger)
+            entry(kind, layer_name=name)
+            for name in leaves
+            for kind in (ActivationStatsDebugger, FeatureMapDebugger, LayerOutputDebugger)
+        ]
+        chosen += [
+            entry(GradCAMDebugger, target_layer=name)
+            for name, one in model.named_modules()
+            if isinstance(one, nn.Conv2d)
         ]
         chosen += [
             entry(AttentionDebugger, layer_name=name)
@@ -125,7 +134,9 @@ class Everything(Nobody):
                 buffers = [buffer.clone() for buffer in self._model.buffers()]
                 outputs = self._model(inputs)
                 if self._debuggers is not None:
-                    self._debuggers({"outputs": outputs, "meta_info": {"idx": range(len(inputs))}}, self._model)
+                    datapoint = {"inputs": inputs, "outputs": outputs, "meta_info": {"idx": range(len(inputs))}}
+                    with torch.enable_grad():
+                        self._debuggers(datapoint, self._model)
                 for buffer, before in zip(self._model.buffers(), buffers, strict=True):
                     assert torch.equal(buffer, before), "the training's own validation changes a buffer"
             for module, mode in zip(self._model.modules(), modes, strict=True):

@@ -1,8 +1,10 @@
 """Short trainings on unusual values, or with gradients of unusual origin; entered beside those of many_trainings."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import torch
-from many_trainings import STEPS, data, mlp, plain, sgd, training
+from many_trainings import STEPS, data, mlp, plain, sgd, training, usual
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import mse_loss
@@ -154,4 +156,36 @@ def half_precision(observer):
         loss.backward()
         optimizer.step()
         observer.between(loss, inputs, targets)
+    observer.end()
+
+
+@training
+def compiled(observer):
+    usual(observer, torch.compile(plain(), backend="aot_eager"))
+
+
+@training
+def loop_in_a_thread(observer):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(usual, observer, mlp()).result()
+
+
+@training
+def passes_in_a_thread(observer):
+    model = mlp()
+    optimizer = sgd(model)
+    observer.begin(model, optimizer)
+
+    def run(inputs, targets):
+        loss = mse_loss(model(inputs), targets)
+        loss.backward()
+        return loss
+
+    with ThreadPoolExecutor(1) as pool:
+        for _ in range(STEPS):
+            inputs, targets = data()
+            optimizer.zero_grad()
+            loss = pool.submit(run, inputs, targets).result()
+            optimizer.step()
+            observer.between(loss, inputs, targets)
     observer.end()
