@@ -1,6 +1,7 @@
 """Visualizer: draws pictures with matplotlib into a folder, and puts them together on one page."""
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -24,6 +25,13 @@ from debuggers.pictures.svg_map import layers_over_steps
 
 _MOST_OF_A_RUN = 24
 _FEWEST_LAYERS = 3
+_OF_LAYERS = re.compile(
+    r"((?:gradient|weight|update|activation|optimizer)\w*_(?:norm|ratio|zero_fraction)"
+    r"|diagnosis/(?!(?:inputs|outputs|targets|evaluation|validation)/)\w+)/"
+)
+"""How series begin that hold one statistic of each layer; others have units of their own, and are drawn one by one."""
+_BESIDE = ("diagnosis/", "system/")
+"""How series begin that are drawn after all others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,13 +75,15 @@ class Visualizer:
     def of_run(cls, record: RunRecord, config: VisualizationConfig | None = None) -> Self:
         """Draws what a run has recorded, without torch: its scalars, statistics of layers as maps, and histograms.
 
-        At most 24 pictures of each sort are drawn, in the order of their names.
+        At most 24 pictures of each sort are drawn, in the order of their names, those under ``diagnosis/`` and
+        ``system/`` last.
         """
         visualizer = cls(config)
         names = {kind: [one.name for one in record.names(0) if one.kind == kind] for kind in ("scalar", "histogram")}
         groups: dict[str, list[str]] = {}
-        for name in names["scalar"]:
-            groups.setdefault(name.partition("/")[0] if "/" in name else "", []).append(name)
+        for name in sorted(names["scalar"], key=lambda name: name.startswith(_BESIDE)):
+            found = _OF_LAYERS.match(name)
+            groups.setdefault(found[1] if found else "", []).append(name)
         maps = {group: members for group, members in groups.items() if group and len(members) >= _FEWEST_LAYERS}
         single = [name for group, members in groups.items() if group not in maps for name in members]
         for name in single[:_MOST_OF_A_RUN]:

@@ -19,28 +19,28 @@ class _Area:
 AREAS = (
     _Area(
         "inputs and targets",
-        ("input", "target", "label", "batch", "data", "class"),
+        ("input", "target", "label", "batch", "data", "class", "samples"),
         ("inputs/mean", "targets/mean"),
         ("inputs_not_normalized", "inputs_constant", "non_finite_inputs", "target_out_of_range", "labels_unrelated",
          "single_class_labels", "class_imbalance", "unshuffled_data", "duplicated_data", "batch_mixing"),
     ),
     _Area(
         "outputs and loss",
-        ("loss", "output", "predict"),
+        ("loss", "output", "predict", "accuracy", "overfit", "overtrain"),
         ("loss", "outputs/mean"),
         ("wrong_output_or_loss", "shape_broadcast", "flipped_loss_sign", "loss_sum_not_mean", "overfitting",
          "stopped_too_early"),
     ),
     _Area(
         "gradients",
-        ("gradient", "backward", "underflow"),
+        ("gradient", "backward", "underflow", "overflow", "by_depth", "clipped"),
         ("total_norm/gradients", "gradient_rms"),
         ("vanishing_gradients", "exploding_gradients", "gradients_not_zeroed", "non_finite_backward", "fp16_underflow",
          "clipping_ineffective", "clipping_too_strong", "accumulation_not_averaged", "detached_parameters"),
     ),
     _Area(
         "weights and updates",
-        ("weight", "update", "optimizer", "skipped_steps", "parameter"),
+        ("weight", "update", "optimizer", "skipped_steps", "parameter", "initialization"),
         ("update_ratio", "weight_norm"),
         ("learning_rate_too_high", "learning_rate_too_low", "poor_initialization", "unbroken_symmetry",
          "over_regularized", "frozen_parameters", "parameters_not_in_optimizer", "no_update", "schedule_collapsed",
@@ -49,13 +49,13 @@ AREAS = (
     ),
     _Area(
         "layers",
-        ("activation", "unit", "layer", "saturat", "mode", "dropout"),
+        ("activation", "unit", "layer", "saturat", "mode", "dropout", "varianc", "all_zero"),
         ("output_std", "dead_units", "saturated"),
         ("dead_units", "saturated_units", "non_finite_forward", "wrong_mode"),
     ),
     _Area(
         "time and memory",
-        ("memory", "time", "leak", "slow"),
+        ("memory", "time", "leak", "slow", "stalled", "graphs"),
         ("step_ms", "data_share", "process_mb"),
         ("memory_leak", "data_loading_bound", "straggling_rank"),
     ),

@@ -10,6 +10,7 @@ import pytest
 import torch
 from tracker_adapters.errors import ArtifactError
 
+import stepscope
 from debuggers.pictures.visualizer import VisualizationConfig, Visualizer
 
 PNG = b"\x89PNG"
@@ -131,3 +132,20 @@ def test_a_wrong_name_of_a_picture_is_told_the_nearest(tmp_path):
 
     with pytest.raises(ArtifactError, match="no plot 'wieghts/distribution'; nearest names: weights/distribution"):
         visualizer.create_dashboard(["wieghts/distribution"])
+
+
+def test_of_a_run_statistics_of_layers_become_maps_and_all_else_lines(tmp_path):
+    layers, alone = ("a", "b", "c"), ("loss", "train/lr", "system/cpu", "system/memory", "system/threads")
+    diagnosed = ("diagnosis/inputs/mean", "diagnosis/inputs/std", "diagnosis/inputs/min", "diagnosis/accuracy")
+    with stepscope.open_run(tmp_path / "run", sinks=[], environment=False, system_metrics=False) as run:
+        for step in range(3):
+            for name in (*alone, *diagnosed):
+                run.scalar(name, float(step), step=step)
+            for group in ("gradient_norm", "diagnosis/weight_rms"):
+                run.scalars([f"{group}/{layer}" for layer in layers], [1.0, 2.0, 3.0], step=step)
+    with stepscope.read_run(tmp_path / "run") as record:
+        names = list(Visualizer.of_run(record, VisualizationConfig(output_directory=tmp_path)).get_plot_names())
+    maps = [f"{group}/heat_map" for group in ("gradient_norm", "diagnosis/weight_rms")]
+    assert sorted(names) == sorted([*(f"{name}/metrics" for name in (*alone, *diagnosed)), *maps])
+    lines = [name for name in names if name.endswith("/metrics")]
+    assert lines[:2] == ["loss/metrics", "train/lr/metrics"]

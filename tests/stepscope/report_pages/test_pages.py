@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 from debuggers.diagnosis.series import Series
 from debuggers.diagnosis.signals import OF_A_STEP, OF_LAYERS, OF_PARAMETERS, RECORDED_ELSEWHERE
+from debuggers.observed_training.invariants import INVARIANTS
 from stepscope.report_pages.areas import AREAS, health_by_area
 from stepscope.report_pages.cause_signals import SIGNALS, pictures_of
 from stepscope.report_pages.content import ReportContent
@@ -116,6 +118,16 @@ def test_areas_tell_what_was_found_what_was_measured_and_what_was_not():
     assert states["gradients"] == ("good", "nothing found in 20 measured values")
     assert states["time and memory"] == ("", "not measured")
     assert "other" not in states
+
+
+def test_each_kind_of_finding_has_an_area():
+    # A test of the page compares it with the rules.
+    page = (Path(__file__).parents[3] / "docs" / "detectors.md").read_text(encoding="utf-8")
+    kinds = {*re.findall(r"^\| `[A-Z]\w+` \| `(\w+)`", page, re.MULTILINE), *(one.name for one in INVARIANTS)}
+    assert len(kinds) > 50
+    evidence = Evidence(findings=tuple(finding(kind, 1, "info") for kind in sorted(kinds)))
+    homeless = content(causes=(), evidence=evidence)
+    assert [area.text for area in health_by_area(homeless) if area.name == "other"] == []
 
 
 def test_each_cause_has_an_area_and_pictures_that_exist():
