@@ -197,6 +197,31 @@ def test_the_keyboard_reaches_everything(page, served):
     expect(page).not_to_have_url(re.compile("large"))
 
 
+def test_the_list_of_runs_keeps_the_focus_of_who_chooses_by_keyboard(page, served):
+    page.goto(f"{served}#/charts")
+    page.keyboard.press("r")
+    for name in ("second", "first"):
+        only = page.get_by_role("button", name=f"only {name}")
+        only.focus()
+        page.keyboard.press("Enter")
+        expect(page.locator(".chooser .chip")).to_have_text(re.compile(name))
+        expect(only).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="runs")).to_be_hidden()
+    expect(page.locator(".chooser")).to_be_focused()
+
+
+def test_a_run_of_a_newer_version_is_named_where_there_is_no_other(page, tmp_path):
+    record(tmp_path / "newer", steps=1)
+    manifest = tmp_path / "newer" / "run.json"
+    manifest.write_text(re.sub(r'"schema_version": ?\d+', '"schema_version": 999', manifest.read_text()))
+    with viewer(tmp_path) as url:
+        page.goto(url)
+        expect(page.get_by_role("heading", name="No run can be read")).to_be_visible()
+        expect(page.locator(".empty li")).to_contain_text("newer/run.json has schema version 999")
+        page.goto("about:blank")
+
+
 def test_a_chart_is_saved_with_all_its_points(page, served, tmp_path):
     keys = keys_of(page, served)
     page.goto(f"{served}#/charts?runs={keys['first']}&search=loss")

@@ -114,11 +114,13 @@ export class RunChooser {
 
   list() {
     const found = this.matching();
-    const focused = /** @type {HTMLElement} */ (document.activeElement)?.dataset?.key;
-    this.rows.replaceChildren(...found.map((run) => this.row(run)));
-    if (focused) /** @type {HTMLElement | null} */ (this.rows.querySelector(`input[data-key="${focused}"]`))?.focus();
     const broken = this.unreadable.map(({ folder, error }) => element("span", { class: "unreadable", title: folder }, `${shortened(folder, 50)}: ${error}`));
     this.note.replaceChildren(`${found.length} of ${counted(this.runs.length, "run")} found`, ...broken);
+    const focused = this.rows.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
+    this.rows.replaceChildren(...found.map((run) => this.row(run)));
+    if (!focused) return;
+    const same = /** @type {HTMLElement | null} */ (this.rows.querySelector(`${focused.tagName}[data-key="${focused.dataset.key}"]`));
+    (same ?? this.search).focus();
   }
 
   /** @param {RunInfo} run */
@@ -134,7 +136,7 @@ export class RunChooser {
         element("span", { class: "name", title: `${run.name}\n${run.folder}` }, shortened(run.name)),
         element("span", { class: `mark ${kind}` }, text), element("span", { class: "note" }, timeText(run.created_ms)),
         run.damage && element("span", { class: "unreadable" }, run.damage)),
-      element("button", { class: "only", click: () => this.set([run.key]), "aria-label": `only ${shortened(run.name)}` }, "only"),
+      element("button", { class: "only", "data-key": run.key, click: () => this.set([run.key]), "aria-label": `only ${shortened(run.name)}` }, "only"),
     );
   }
 

@@ -222,10 +222,14 @@ export class Shell {
   }
 
   nothing() {
+    const { unreadable } = this.chooser;
+    if (!this.runs.length && unreadable.length) {
+      return element("div", { class: "empty" }, element("h1", null, "No run can be read"),
+        element("ul", null, ...unreadable.map(({ folder, error }) => element("li", null, error.startsWith(folder) ? error : `${folder}: ${error}`))));
+    }
     const text = this.runs.length
       ? "No run is chosen. Press r, or the button above, and choose one."
       : "There is no run to show. Train with stepscope.open_run(\"runs/first\") or stepscope.watch(…), then open it: stepscope view runs. This page shows a run as soon as there is one.";
-    return element("div", { class: "empty" }, element("h1", null, this.runs.length ? "Choose a run" : "No runs yet"), element("p", null, text),
-      this.chooser.unreadable.length > 0 && element("ul", null, ...this.chooser.unreadable.map(({ folder, error }) => element("li", null, `${folder}: ${error}`))));
+    return element("div", { class: "empty" }, element("h1", null, this.runs.length ? "Choose a run" : "No runs yet"), element("p", null, text));
   }
 }

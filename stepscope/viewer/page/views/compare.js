@@ -89,6 +89,7 @@ class Comparison {
           this.unreadable.delete(key);
         } catch (error) {
           if (signal.aborted) return;
+          this.context.fail(error);
           this.unreadable.set(key, error instanceof Error ? error.message : String(error));
         }
         this.drawSoon(ROWS_DRAWN_MS);
@@ -147,7 +148,7 @@ class Comparison {
     const broken = this.context.runs.filter(({ key }) => this.unreadable.has(key) && !this.rows.has(key));
     const reading = this.context.runs.length - there - broken.length;
     this.broken.hidden = !broken.length;
-    this.broken.replaceChildren(...broken.map(({ key, name }) => element("li", null, element("strong", null, shortened(name, 48)), ` cannot be read: ${this.unreadable.get(key)}`)));
+    this.broken.replaceChildren(...broken.map(({ key, name }) => element("li", null, element("strong", null, shortened(name, 48)), `: ${this.unreadable.get(key)}`)));
     return `${reading ? `, ${reading} being read` : ""}${broken.length ? `, ${broken.length} cannot be read` : ""}`;
   }
 
