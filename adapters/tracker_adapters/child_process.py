@@ -4,6 +4,7 @@ import contextlib
 import gc
 import logging
 import os
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -91,6 +92,33 @@ def start_module(
     )
 
 
+def answer_of(module: str, *arguments: str, asked: str = "", timeout_s: float) -> str:
+    """Returns what a module prints that gets a text on its standard input.
+
+    Raises:
+        OSError: When it cannot be started.
+        subprocess.SubprocessError: When it fails, or takes too long: then it is killed, with all that it has started.
+    """
+    with subprocess.Popen(
+        [*python_command(module), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=python_environment(),
+        start_new_session=True,
+        encoding="utf-8",
+    ) as process:
+        try:
+            answer, _ = process.communicate(asked, timeout_s)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, module)
+    return answer
+
+
 class ChildProcess:
     """A module that runs as a process beside this one and outlives it; its failures are logged, and raise nothing.
 
@@ -118,17 +146,12 @@ class ChildProcess:
             request: What it reads from standard input.
             exit_codes: Those of a process that did not crash.
         """
-        self._name = name
-        self._module = module
-        self._arguments = arguments
-        self._log = log
-        self._request = request
+        self._name, self._log = name, log
+        self._module, self._arguments, self._request = module, arguments, request
         self._exit_codes = frozenset(exit_codes)
         self.max_pause_s = MAX_RESTART_PAUSE_S
         self._child: subprocess.Popen[bytes] | None = None
-        self._started_at = 0.0
-        self._pause_s = FIRST_RESTART_S
-        self._restarts = 0
+        self._started_at, self._pause_s, self._restarts = 0.0, FIRST_RESTART_S, 0
         self._said: set[str] = set()
 
     @property

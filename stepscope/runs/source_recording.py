@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-import signal
 import subprocess
 import threading
 import weakref
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracker_adapters.child_process import import_path, python_command, python_environment
+from tracker_adapters.child_process import answer_of, import_path
 from tracker_adapters.fork_safe import TemporaryFolder
 from tracker_adapters.redaction import redact_remembered
 
@@ -54,7 +52,7 @@ class SourceRecording:
 
     def _record(self) -> None:
         try:
-            answer = json.loads(_answer("tracker_adapters.source.source_state", self._asked, LIMIT_S))
+            answer = json.loads(answer_of("tracker_adapters.source.source_state", asked=self._asked, timeout_s=LIMIT_S))
             run = self._run()
             if run is None:
                 return
@@ -66,26 +64,3 @@ class SourceRecording:
                     run.file(path, name=PATCH, media_type="text/x-diff", step=0)
         except (OSError, subprocess.SubprocessError, ValueError, KeyError, RuntimeError) as error:
             _log.info("packages and Git state are not recorded: %r", error)
-
-
-def _answer(module: str, asked: str, timeout_s: float) -> str:
-    """What a module prints, run with a text on its standard input; one that takes too long is killed, with its Git."""
-    with subprocess.Popen(
-        python_command(module),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=python_environment(),
-        start_new_session=True,
-        text=True,
-        encoding="utf-8",
-    ) as process:
-        try:
-            answer, _ = process.communicate(asked, timeout_s)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, module)
-    return answer

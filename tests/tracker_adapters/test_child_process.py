@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from delivery_processes import delivery_processes
-from tracker_adapters.child_process import NICENESS, import_path, python_environment, set_niceness
+from tracker_adapters.child_process import NICENESS, answer_of, import_path, python_environment, set_niceness
 from tracker_adapters.config import PRIORITY_VARIABLE
 from tracker_adapters.sink import SCRIPT_VARIABLE
 from waiting import until
@@ -109,3 +109,14 @@ def test_delivery_comes_forward_while_a_training_waits_in_flush(tmp_path):
         waiting.join(60)
 
         assert priorities(delivery) == {NICENESS}
+
+
+def test_a_module_answers_what_it_is_asked():
+    assert answer_of("json.tool", "--compact", asked='{"a": "é"}', timeout_s=60) == '{"a":"\\u00e9"}\n'
+    with pytest.raises(subprocess.CalledProcessError):
+        answer_of("json.tool", asked="no JSON", timeout_s=60)
+
+
+def test_a_module_that_does_not_answer_in_time_is_killed():
+    with pytest.raises(subprocess.TimeoutExpired):
+        answer_of("timeit", "-n", "1", "import threading; threading.Event().wait()", timeout_s=0.2)

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from tracker_adapters import errors
-from tracker_adapters.child_process import python_command, python_environment
+from tracker_adapters.child_process import answer_of
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError, StepscopeError
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.leftovers import Leftovers
@@ -80,21 +80,13 @@ def prepare(url: str, *, resume: bool) -> str:
 
 def _prepared_elsewhere(url: str, *, resume: bool) -> str:
     limit = RESUME_TIMEOUT_S if resume else OPEN_TIMEOUT_S
-    command = [*python_command("tracker_adapters.remote.opening"), url, *(["--resume"] if resume else [])]
+    options = ["--resume"] if resume else []
     try:
-        done = subprocess.run(
-            command,
-            env=python_environment(),
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=limit,
-            check=False,
-        )
-        answer = json.loads(done.stdout.splitlines()[-1])
+        printed = answer_of("tracker_adapters.remote.opening", url, *options, timeout_s=limit)
+        answer = json.loads(printed.splitlines()[-1])
     except subprocess.TimeoutExpired:
         raise RunError(f"{url} does not respond within {limit:.0f} s") from None
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError, IndexError, subprocess.SubprocessError) as error:
         raise RunError(f"cannot prepare the run at {url}: {error}") from error
     for line in answer["warnings"]:
         logger.warning("%s", line)

@@ -38,7 +38,7 @@ def test_a_run_has_its_packages_its_changes_and_no_secret_of_its_configuration(r
 
 
 def test_opening_does_not_wait_and_a_failure_is_none_of_the_trainings(repository, monkeypatch):
-    monkeypatch.setattr("stepscope.runs.source_recording.python_command", lambda module: ["/nowhere/python"])
+    monkeypatch.setattr("tracker_adapters.child_process.python_command", lambda module: ["/nowhere/python"])
     torch.manual_seed(0)
     expected = torch.rand(3)
     torch.manual_seed(0)
