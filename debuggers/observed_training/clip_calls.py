@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from debuggers.gradients.loss_scale import scale_in_gradients
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
-from debuggers.observed_training.graph_nodes import number_on_host
+from debuggers.observed_training.graphs.graph_nodes import number_on_host
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.torch_import import torch

@@ -11,9 +11,9 @@ from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values, is_training_forward
-from debuggers.observed_training.graph_nodes import dtypes_of_products
-from debuggers.observed_training.loss_view import output_nodes
-from debuggers.observed_training.mixed_samples import MixedSamples
+from debuggers.observed_training.graphs.graph_nodes import dtypes_of_products
+from debuggers.observed_training.graphs.loss_view import output_nodes
+from debuggers.observed_training.graphs.mixed_samples import MixedSamples
 from debuggers.observed_training.random_calls import RandomCalls
 from debuggers.observed_training.validations import Validations
 from debuggers.signals.entrances import Entrances

@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_fields
 from debuggers.diagnosis.facts import BatchFacts, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.forward_calls import batch_facts
-from debuggers.observed_training.loss_view import LossView
+from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.torch_import import torch
 
 LOOKS = 10

@@ -1,12 +1,12 @@
 """Looks at the graphs of losses: which loss they show, and which invariants they break."""
 
 from debuggers.observed_training.forward_calls import ForwardCalls
+from debuggers.observed_training.graphs.kept_graphs import KeptGraphs
+from debuggers.observed_training.graphs.loss_view import LossView, loss_view
+from debuggers.observed_training.graphs.unregistered_weights import UnregisteredWeights
 from debuggers.observed_training.invariants import InvariantLog
-from debuggers.observed_training.kept_graphs import KeptGraphs
 from debuggers.observed_training.known_losses import KnownLosses
-from debuggers.observed_training.loss_view import LossView, loss_view
 from debuggers.observed_training.step_passes import StepPasses
-from debuggers.observed_training.unregistered_weights import UnregisteredWeights
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
 

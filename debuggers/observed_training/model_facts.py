@@ -66,6 +66,42 @@ class InitialParameters:
         )
 
 
+class FirstFacts:
+    """What a model and its optimizer were when their first step came.
+
+    Attributes:
+        initial: The model's parameters; None before the first step.
+        layers: The model's layers.
+        acts_by_mode: Whether some layer acts differently in eval mode.
+        groups: Of the optimizer.
+        scheduler: Its type; a loop may make it after the first step.
+    """
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None, parameters: Parameters) -> None:
+        self._model, self._optimizer, self._parameters = model, optimizer, parameters
+        self.initial: InitialParameters | None = None
+        self.layers: tuple[LayerFacts, ...] = ()
+        self.acts_by_mode = False
+        self.groups: tuple[GroupFacts, ...] = ()
+        self.scheduler = ""
+
+    def look(self) -> None:
+        """Looks at the model and the optimizer as they are now."""
+        self.initial = InitialParameters(self._parameters)
+        self.layers = layer_facts(self._model)
+        self.acts_by_mode = any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self.layers)
+        self.groups = () if self._optimizer is None else group_facts(self._optimizer)
+
+    def look_for_scheduler(self) -> None:
+        """Looks whether the optimizer has a scheduler now."""
+        if self._optimizer is not None:
+            self.scheduler = scheduler_of(self._optimizer)
+
+    def is_on_host(self) -> bool:
+        """Whether the values have arrived from a device."""
+        return self.initial is None or self.initial.ready()
+
+
 @torch.no_grad()
 def _sample(parameter: torch.Tensor) -> torch.Tensor | None:
     """Evenly spread elements in float64; None where there are none to take."""

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace as with_fields
 
 from debuggers.detectors import Finding
-from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts
+from debuggers.diagnosis.facts import Facts
 from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.parameters import Parameters
 from debuggers.instrumentation.hooks import Hooks
@@ -17,18 +17,11 @@ from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
 from debuggers.observed_training.clip_calls import ScaledClippings
 from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
+from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.known_losses import KnownLosses, not_told
 from debuggers.observed_training.loss_graphs import LossGraphs
-from debuggers.observed_training.loss_view import LossView
-from debuggers.observed_training.model_facts import (
-    InitialParameters,
-    frozen_batch_norms,
-    group_facts,
-    layer_facts,
-    scheduler_of,
-    world_size,
-)
+from debuggers.observed_training.model_facts import FirstFacts, frozen_batch_norms, world_size
 from debuggers.observed_training.roles import parameter_roles
 from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
@@ -98,12 +91,7 @@ class TrainingObserver:
             model, optimizer, self.calls, self.passes, losses=self._losses, invariants=self._invariants
         )
         self._hooks, self._arrivals = Hooks(), ArrivalQueue()
-        self._parameters, self._trained = mine, trained
-        self._initial: InitialParameters | None = None
-        self._layers: tuple[LayerFacts, ...] = ()
-        self._acts_by_mode = False
-        self._groups: tuple[GroupFacts, ...] = ()
-        self._scheduler = ""
+        self._first, self._trained = FirstFacts(model, optimizer, mine), trained
         self._is_observing = False
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
@@ -165,9 +153,9 @@ class TrainingObserver:
         with self._isolation.guard("observing a step"):  # its time is the session's
             self.passes.trains_here()
             if not self._steps:
-                self._look_at_model()
-            if self._steps == _SCHEDULED - 1 and self._optimizer is not None:
-                self._scheduler = scheduler_of(self._optimizer) or self._scheduler
+                self._first.look()
+            if self._steps == _SCHEDULED - 1:
+                self._first.look_for_scheduler()
             looks = self._looks_closely
             self._check(step, looks=looks)
             if looks:
@@ -187,7 +175,7 @@ class TrainingObserver:
     @property
     def is_on_host(self) -> bool:
         """Whether what ``facts`` needs has come from the device; what is checked at each step may come later."""
-        return self._initial is None or self._initial.ready()
+        return self._first.is_on_host()
 
     def findings(self, *, waits: bool = True) -> list[Finding]:
         """Returns a finding for each invariant that is broken; ``waits`` for the device, or takes what has arrived."""
@@ -203,6 +191,7 @@ class TrainingObserver:
             known: Fields that others know.
         """
         self._take(waits=waits)
+        first = self._first
         roles = {} if watch is None else parameter_roles(watch, self._invariants, self._steps, self._last_step)
         eval_steps = watch.eval_steps if watch is not None and watch.eval_layers else 0
         dtypes = {dtype_name(one.dtype) for one in self._trained}
@@ -212,11 +201,11 @@ class TrainingObserver:
                 steps=self._steps,
                 last_step=self._last_step,
                 model=type(self._model).__name__,
-                parameters=() if self._initial is None else self._initial.facts(roles),
-                layers=(*self._layers, *self.calls.random.layers),
+                parameters=() if first.initial is None else first.initial.facts(roles),
+                layers=(*first.layers, *self.calls.random.layers),
                 optimizer="" if self._optimizer is None else type(self._optimizer).__name__,
-                groups=self._groups,
-                scheduler=self._scheduler,
+                groups=first.groups,
+                scheduler=first.scheduler,
                 loss=self._losses.usual_of(self.passes.usual_passes if self.passes.adds_up else 1),
                 inputs=self.calls.inputs,
                 outputs=self.calls.first_outputs,
@@ -259,12 +248,6 @@ class TrainingObserver:
             if view is not None and not self.passes.mixed:
                 self._on_loss(view)
 
-    def _look_at_model(self) -> None:
-        self._initial = InitialParameters(self._parameters)
-        self._layers = layer_facts(self._model)
-        self._acts_by_mode = any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self._layers)
-        self._groups = () if self._optimizer is None else group_facts(self._optimizer)
-
     def _check(self, step: int, *, looks: bool) -> None:
         invariants, passes = self._invariants, self.passes
         zeroed = passes.step_begins()
@@ -277,7 +260,7 @@ class TrainingObserver:
             if looks and (products := self.calls.products):
                 broken = self.calls.autocast not in products
                 invariants.check("activations_have_autocast_dtype", step, broken=broken)
-        if self._acts_by_mode:
+        if self._first.acts_by_mode:
             invariants.check("eval_mode_in_training", step, broken=not self._model.training)
         if looks:
             self._graphs.check_kept(self._steps, step)

@@ -5,7 +5,7 @@ from typing import Any
 
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.instrumentation.random_state import RandomStates
-from debuggers.observed_training.graph_nodes import constant_operand, operands, operator
+from debuggers.observed_training.graphs.graph_nodes import constant_operand, operands, operator
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value

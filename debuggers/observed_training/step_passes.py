@@ -9,7 +9,7 @@ from functools import partial
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.backward_passes import BackwardObservation
 from debuggers.observed_training.gradient_marks import GradientMarks
-from debuggers.observed_training.graph_nodes import number_on_host, scale_tensor
+from debuggers.observed_training.graphs.graph_nodes import number_on_host, scale_tensor
 from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import scale_of

@@ -15,7 +15,7 @@ from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation, describe
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.summary_table import SummaryTable
-from debuggers.observed_training.loss_view import LossView
+from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.observed_training.observer import TrainingObserver
 from debuggers.ranks.watch import RankWatch
 from debuggers.signals.collector import Signals

@@ -64,7 +64,7 @@ def test_addresses_are_taken_only_where_what_lies_there_is_kept():
         "measurement/kernels/spread.py",  # called with the tensors themselves
         "first_nan/forward_capture.py",  # compared, never read
         "observed_training/step_passes.py",  # the same
-        "observed_training/mixed_samples.py",  # the same
+        "observed_training/graphs/mixed_samples.py",  # the same
         "profiling/step_times.py",  # the same
         "conditional_hooks/bounds.py",  # of the tensor that a layer just returned, read before the call ends
     }  # fmt: skip

@@ -5,7 +5,7 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Any, Final
 
-from debuggers.observed_training.graph_nodes import (
+from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     constant_operand,
     is_leaf,
@@ -14,8 +14,8 @@ from debuggers.observed_training.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.observed_training.loss_formulas import PICKING, log_probabilities, written_out
-from debuggers.observed_training.loss_term import Term, Way
+from debuggers.observed_training.graphs.loss_formulas import PICKING, log_probabilities, written_out
+from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from debuggers.observed_training.loss_view import loss_view, output_nodes
+from debuggers.observed_training.graphs.loss_view import loss_view, output_nodes
 
 ROWS, CLASSES = 6, 3
 CLASS = torch.tensor([0, 2, 1, 1, 0, 2])

@@ -3,8 +3,15 @@
 from dataclasses import replace
 from typing import Any
 
-from debuggers.observed_training.graph_nodes import PASSING, constant_operand, is_leaf, operands, operator, shape_of
-from debuggers.observed_training.loss_term import Term, Way
+from debuggers.observed_training.graphs.graph_nodes import (
+    PASSING,
+    constant_operand,
+    is_leaf,
+    operands,
+    operator,
+    shape_of,
+)
+from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
 

@@ -3,7 +3,7 @@
 import weakref
 from typing import Any
 
-from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator
+from debuggers.observed_training.graphs.graph_nodes import PASSING, is_leaf, operands, operator
 from debuggers.torch_import import torch
 
 LATER = 10

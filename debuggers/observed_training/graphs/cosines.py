@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from debuggers.observed_training.graph_nodes import (
+from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     constant_operand,
     is_leaf,
@@ -11,7 +11,7 @@ from debuggers.observed_training.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.observed_training.loss_formulas import length_one_of
+from debuggers.observed_training.graphs.loss_formulas import length_one_of
 from debuggers.torch_internals.autograd import saved_value
 
 _PRODUCTS = frozenset(["Mm", "Bmm"])

@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
-from debuggers.observed_training.cosines import bound_of_cosines
-from debuggers.observed_training.graph_nodes import PASSING, is_leaf, operands, operator, shape_of, unexpanded_shape
-from debuggers.observed_training.loss_term import Term
-from debuggers.observed_training.loss_terms import MAX_NODES, LossTerms
+from debuggers.observed_training.graphs.cosines import bound_of_cosines
+from debuggers.observed_training.graphs.graph_nodes import (
+    PASSING,
+    is_leaf,
+    operands,
+    operator,
+    shape_of,
+    unexpanded_shape,
+)
+from debuggers.observed_training.graphs.loss_term import Term
+from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
 from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from debuggers.observed_training.cosines import bound_of_cosines
+from debuggers.observed_training.graphs.cosines import bound_of_cosines
 
 LEFT, RIGHT = nn.Linear(8, 4), nn.Linear(8, 4)
 INPUTS = torch.randn(6, 8)

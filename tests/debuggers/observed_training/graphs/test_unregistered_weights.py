@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from debuggers.observed_training.loss_view import output_nodes
-from debuggers.observed_training.unregistered_weights import UnregisteredWeights
+from debuggers.observed_training.graphs.loss_view import output_nodes
+from debuggers.observed_training.graphs.unregistered_weights import UnregisteredWeights
 
 
 class Holder(nn.Module):

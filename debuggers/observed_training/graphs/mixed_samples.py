@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Container
 from typing import Any
 
-from debuggers.observed_training.graph_nodes import operands, operator, shape_of
+from debuggers.observed_training.graphs.graph_nodes import operands, operator, shape_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
 

@@ -4,7 +4,7 @@ import weakref
 from collections.abc import Container, Iterator
 from typing import Any
 
-from debuggers.observed_training.graph_nodes import is_leaf, operands, operator
+from debuggers.observed_training.graphs.graph_nodes import is_leaf, operands, operator
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number
 from debuggers.torch_internals.tensors import version_of

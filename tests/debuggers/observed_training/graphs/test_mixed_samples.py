@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from debuggers.instrumentation.hooks import Hooks
-from debuggers.observed_training.loss_view import output_nodes
-from debuggers.observed_training.mixed_samples import MixedSamples
+from debuggers.observed_training.graphs.loss_view import output_nodes
+from debuggers.observed_training.graphs.mixed_samples import MixedSamples
 
 TIME, FEATURES = 5, 8
 

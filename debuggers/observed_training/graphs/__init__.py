@@ -1,0 +1,1 @@
+"""What autograd graphs show of a training: its loss, samples that meet, graphs that are kept, other weights."""
