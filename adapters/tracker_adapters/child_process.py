@@ -21,8 +21,7 @@ from tracker_adapters.sink import SCRIPT_VARIABLE
 
 NICENESS = 19
 """The lowest priority: a training that uses every core keeps them. Once it has ended, these have them to themselves."""
-FIRST_RESTART_S = 1.0
-MAX_RESTART_PAUSE_S = 60.0
+FIRST_RESTART_S, MAX_RESTART_PAUSE_S = 1.0, 60.0
 HEALTHY_S = 300.0
 """A process that lived this long is started again at once when it dies."""
 
@@ -146,9 +145,8 @@ class ChildProcess:
             request: What it reads from standard input.
             exit_codes: Those of a process that did not crash.
         """
-        self._name, self._log = name, log
+        self._name, self._log, self._exit_codes = name, log, frozenset(exit_codes)
         self._module, self._arguments, self._request = module, arguments, request
-        self._exit_codes = frozenset(exit_codes)
         self.max_pause_s = MAX_RESTART_PAUSE_S
         self._child: subprocess.Popen[bytes] | None = None
         self._started_at, self._pause_s, self._restarts = 0.0, FIRST_RESTART_S, 0
