@@ -1,7 +1,18 @@
 """Trainings of frameworks here: on one thread, and delivered to no tracker, because the tests read the runs' stores."""
 
+from pathlib import Path
+
 import pytest
 import torch
+
+FRAMEWORKS = frozenset({"accelerate", "ignite", "keras", "lightning", "mmengine", "transformers"})
+"""Those that take seconds to import; their tests are marked ``framework``."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where tests of frameworks are left out, no worker imports one to find its tests."""
+    is_left_out = "not framework" in (config.option.markexpr or "")
+    return True if is_left_out and collection_path.stem.removeprefix("test_") in FRAMEWORKS else None
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from accelerate.state import AcceleratorState, GradientState, PartialState  # no
 from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.accelerate import StepscopeTracker, watch  # noqa: E402
 
+pytestmark = pytest.mark.framework
+
 EVERYTHING = {"max_overhead": None}
 
 

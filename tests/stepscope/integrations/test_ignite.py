@@ -18,6 +18,8 @@ from ignite.metrics import Loss
 from stepscope.integrations import frameworks
 from stepscope.integrations.ignite import StepscopeLogger
 
+pytestmark = pytest.mark.framework
+
 EVERYTHING = {"max_overhead": None}
 
 

@@ -16,6 +16,8 @@ if keras.backend.backend() != "torch":
 from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.keras import StepscopeCallback  # noqa: E402
 
+pytestmark = pytest.mark.framework
+
 EVERYTHING = {"max_overhead": None}
 
 

@@ -23,6 +23,8 @@ from stepscope.integrations import frameworks, lightning_factory  # noqa: E402
 from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger  # noqa: E402
 from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
+pytestmark = pytest.mark.framework
+
 EVERYTHING = {"max_overhead": None}
 
 

@@ -14,6 +14,8 @@ from mmengine.runner import Runner
 
 from stepscope.integrations.mmengine import StepscopeVisBackend
 
+pytestmark = pytest.mark.framework
+
 
 class Network(BaseModel):
     def __init__(self, fault=None):

@@ -19,6 +19,8 @@ from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.transformers import StepscopeCallback  # noqa: E402
 from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
+pytestmark = pytest.mark.framework
+
 EVERYTHING = {"max_overhead": None}
 
 
