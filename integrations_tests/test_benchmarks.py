@@ -1,6 +1,5 @@
 """The benchmarks, on tiny models and few values, as their commands run them."""
 
-import functools
 import json
 import re
 import subprocess
@@ -17,8 +16,7 @@ from watched.sides import THEIRS
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 STEPS = 2
-FEW = ["floor", "gradients"]
-OTHERS = [side for side in (*THEIRS, *OURS) if side not in FEW]
+SIDES = [*THEIRS, *OURS]
 TIMEOUT_S = 900
 SHORT_S = 240
 
@@ -58,16 +56,16 @@ def test_stores_of_ranks_are_made_and_merged(tmp_path):
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """What one command prints and measures of several sides; it runs each in a process of its own."""
-    return functools.cache(
-        lambda sides: watched_step(tmp_path_factory.mktemp("sides"), "--model", "transformer", "--sides", sides)
-    )
+    """What one command prints and measures of all sides; it runs each in a process of its own."""
+    folder = tmp_path_factory.mktemp("sides")
+    return watched_step(folder, "--model", "transformer", "--sides", ",".join(SIDES))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("side", [*FEW, *(pytest.param(side, marks=pytest.mark.slow) for side in OTHERS)])
+@pytest.mark.parametrize("side", SIDES)
 def test_a_side_watches_a_step(side, measured):
-    _, cases = measured(",".join(FEW if side in FEW else OTHERS))
+    _, cases = measured
     row = cases["transformer"][side]
     assert "error" not in row
     assert [pair["ratio"] for pair in row["pairs"]] == [

@@ -12,6 +12,7 @@ APP = Path(__file__).parent.parent / "examples" / "gradio_app.py"
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,
     pytest.mark.skipif(chromium() is None, reason="no chromium here: apt-get install chromium"),
 ]
 

@@ -114,6 +114,7 @@ def test_all_series_show_by_group_and_names_are_text(page, served):
     assert "1 alerts about it" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(page, served, scheme):
     page.emulate_media(color_scheme=scheme)
@@ -289,6 +290,7 @@ def test_new_points_show_while_the_training_writes(page, tmp_path):
         expect(chart(page, "val/loss").locator("canvas")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_of_thousands_of_series_only_the_visible_exist(page, tmp_path):
     with stepscope.open_run(tmp_path / "many", sinks=[]) as run:
         for step in range(3):

@@ -110,6 +110,7 @@ def test_two_epochs_lie_side_by_side_with_what_changed_most(page):
     assert ["digits-0" in text for text in shown.locator("h3.side").all_inner_texts()] == [True, False]
 
 
+@pytest.mark.slow
 def test_ten_thousand_datapoints_scroll_and_filter(page):
     shown = page("datapoints", ["many"])
     shown.get_by_text("2,500 of 10,000 judged are wrong").wait_for()
@@ -304,6 +305,7 @@ def test_a_search_keeps_the_focus_while_a_training_writes(page):
         shown.get_by_text("1 alert of 2").wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "params"),
     [("datapoints", {"idx": 2}), ("images", {"name": "weights"}), ("texts", {}), ("texts", {"kind": "alert"})],

@@ -126,6 +126,7 @@ def test_a_small_page_says_what_it_left_out(runs, page, tmp_path):
     expect(page.locator(".export-note")).to_contain_text(f"{made.left_out['images']} images")
 
 
+@pytest.mark.slow
 def test_mlflow_opens_the_page_among_a_runs_artifacts(browser, tmp_path):
     import mlflow
 
@@ -133,6 +134,7 @@ def test_mlflow_opens_the_page_among_a_runs_artifacts(browser, tmp_path):
     complaints.clear()
     database = f"sqlite:///{tmp_path / 'mlflow.db'}"
     record(tmp_path / "exp", sinks=[f"mlflow:{database}"], page=True)
+    stepscope.sync_runs(tmp_path / "exp", to=f"mlflow:{database}")  # on a busy machine closing has not waited for all
     client = mlflow.MlflowClient(database)
     experiment = client.get_experiment_by_name("stepscope")
     (run,) = client.search_runs([experiment.experiment_id])
