@@ -146,7 +146,8 @@ class SessionDiagnosis:
         if self.signals is not None:
             if batch:
                 self.signals.batch(**batch, told=True)
-            self.signals.step(step, loss, table)
+            trains_others = self.observer is not None and self.observer.passes.unrelated > 0
+            self.signals.step(step, loss, table, trains_others=trains_others)
         if self.observer is not None:
             if batch:
                 self.observer.tell(**batch)
