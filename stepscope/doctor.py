@@ -66,7 +66,7 @@ def _measuring_on_devices() -> Iterator[tuple[str, str]]:
         return
     for index in range(torch.cuda.device_count()):
         reason = why_not(torch.device("cuda", index))
-        yield f"on cuda:{index}", f"with torch operations, slower: {reason}" if reason else "with Triton's kernel"
+        yield f"on cuda:{index}", f"with torch operations, slower: {reason}" if reason else "with compiled code"
 
 
 def _wal() -> str:

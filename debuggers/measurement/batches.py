@@ -90,10 +90,10 @@ class HostBatch:
 
 
 class KernelBatch:
-    """Memory of one CUDA device for a call of Triton's kernels, or for several where there are many copies to be read.
+    """Memory of one CUDA device for a call of its kernels, or for several where there are many copies to be read.
 
     Work is enqueued on the stream that is current when it is. Memory that torch's allocator holds for another stream is
-    not given to others before it was read. In Triton's interpreter, the device is the host.
+    not given to others before it was read.
     """
 
     def __init__(self, device: torch.device, launch: Launch) -> None:
@@ -123,11 +123,18 @@ class KernelBatch:
         Raises:
             ArtifactError: If the memory was freed.
         """
-        kept = [None if one is None else _aligned(what, one) for one in (tensor, before, factor)]
-        places = [0 if one is None else address(what, one) for one in kept]
+        places = [0 if one is None else self._place(what, one) for one in (tensor, before, factor)]
         segment = Segment(places[0], places[1], tensor.numel(), tensor.dtype, places[2])
         self._waiting.append((index, segment))
-        self._kept += (one for one in kept if one is not None)
+
+    def _place(self, what: int | str, tensor: torch.Tensor) -> int:
+        """Where a tensor begins, which is kept until it was measured."""
+        place = address(what, tensor)
+        if place % tensor.element_size():  # between the places for its elements, where a device cannot read them
+            tensor = tensor.clone()
+            place = address(what, tensor)
+        self._kept.append(tensor)
+        return place
 
     def add_piece(self, index: int, what: int | str, piece: torch.Tensor, *, is_copy: bool) -> None:
         """Adds a piece of the tensor at ``index``, which nobody else keeps if it is a copy."""
@@ -155,11 +162,6 @@ class KernelBatch:
                     tensor.record_stream(stream)
         self._indices += [index for index, _ in self._waiting]
         self._empty()
-
-
-def _aligned(what: int | str, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy where it lies between the places for its elements: a device cannot read them there."""
-    return tensor.clone() if address(what, tensor) % tensor.element_size() else tensor
 
 
 class DeviceBatch:

@@ -26,6 +26,7 @@ class Batches:
     def __init__(self) -> None:
         self.host = HostBatch() if is_usable() else None
         self._devices: dict[torch.device, DeviceBatch | KernelBatch] = {}
+        self._readers: dict[tuple[torch.device, torch.dtype], KernelBatch | None] = {}
 
     def reading(self, tensor: Any) -> HostBatch | KernelBatch | None:
         """Returns the batch whose kernel reads the tensor's memory as it is; None if there is none."""
@@ -33,8 +34,11 @@ class Batches:
             return None
         if tensor.is_cpu:
             return self.host
-        batch = self._device(tensor.device) if is_readable(tensor.device, tensor.dtype) else None
-        return batch if isinstance(batch, KernelBatch) else None
+        key = tensor.device, tensor.dtype
+        if key not in self._readers:
+            batch = self._device(tensor.device) if is_readable(*key) else None
+            self._readers[key] = batch if isinstance(batch, KernelBatch) else None
+        return self._readers[key]
 
     def add_product(self, index: int, what: int | str, tensor: torch.Tensor, factor: torch.Tensor) -> bool:
         """Adds a tensor times a factor; returns whether it is a local shard."""

@@ -1,4 +1,4 @@
-"""Says which dtypes the Triton kernel measures on a device: those of which it once measured some numbers rightly."""
+"""Says which dtypes the kernels measure on a device: those of which they once measured some numbers rightly."""
 
 import logging
 import threading
@@ -23,16 +23,15 @@ _why_not: dict[tuple[torch.device, torch.dtype], str] = {}
 
 
 def on(device: torch.device) -> AbstractContextManager[Any]:
-    """Makes a CUDA device the current one, on which Triton starts its kernels."""
+    """Makes a CUDA device the current one, on which kernels are started."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def is_readable(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether the kernel measures this dtype on this device; says once why it measures nothing there.
 
-    The first question about a dtype compiles the kernel, which takes about two seconds unless Triton has done it before
-    on this machine, and waits for the device once, to compare what it computed of some numbers with what torch computes
-    of them on the host.
+    The first question about a dtype compiles the kernel, which takes about half a second, and waits for the device
+    once, to compare what it computed of some numbers with what torch computes of them on the host.
     """
     return device.type == "cuda" and dtype in DTYPES and not why_not(device, dtype)
 
@@ -65,8 +64,8 @@ def _try(device: torch.device, dtype: torch.dtype) -> str:
             on_device = (values.pin_memory() if device.type == "cuda" else values).to(device, non_blocking=True)
             rows = launch([Segment(address("numbers", on_device), 0, values.numel(), dtype)], device)
             table = read(DeferredTensor(rows).resolve())
-    except Exception as error:  # no compiler, a device that is too old, or whatever else Triton finds
-        return f"Triton's kernel does not run ({type(error).__name__}: {error})"
+    except Exception as error:  # no compiler, a device that is too old, or whatever else the driver finds
+        return f"the kernel does not run ({type(error).__name__}: {error})"
     wide = values if dtype is torch.float64 else values.float()
     expected = read(torch_operations.measure([wide]).numpy())
     ours, theirs = table.columns, expected.columns
@@ -75,7 +74,7 @@ def _try(device: torch.device, dtype: torch.dtype) -> str:
     )
     if exact and np.allclose(ours.moments, theirs.moments, rtol=_DIFFERENCE, atol=0):
         return ""
-    return "Triton's kernel computed other statistics than torch; please report this with the versions of both"
+    return "the kernel computed other statistics than torch; please report this with the versions of torch and CUDA"
 
 
 def _numbers(dtype: torch.dtype) -> torch.Tensor:

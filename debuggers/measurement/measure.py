@@ -1,7 +1,8 @@
 """Measures many tensors at once: statistics and a mergeable histogram of each.
 
 Host tensors go through one call of a compiled kernel where it can be used; tensors on CUDA are measured there, by a
-Triton kernel or by torch operations, with one copy to the host. Nothing here draws random numbers or changes a tensor.
+kernel compiled for them or by torch operations, with one copy to the host. Nothing here draws random numbers or changes
+a tensor.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from tracker_adapters.errors import ArtifactError
 
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.compiled_code import between_graphs
-from debuggers.measurement.choosing import Batches, is_plain, lie_alike
+from debuggers.measurement.choosing import Batches, lie_alike
 from debuggers.measurement.device_rows import read
 from debuggers.measurement.kernels.availability import is_usable
 from debuggers.measurement.summary_table import SummaryTable
@@ -107,8 +108,8 @@ def summarize(tensors: Sequence[torch.Tensor] | Mapping[str, torch.Tensor]) -> l
 
     Moments are summed in float64. Relative to a float64 reference the mean is within 1e-12 of the largest
     magnitude, l1 and l2 within 1e-12 of themselves, and the standard deviation within 1e-9 of itself or 1e-15 of
-    the largest magnitude, as long as squares stay within float64; all else is exact. Where Triton's kernel measures, on
-    CUDA, the mean of float32 and narrower floats is within 2**-20 of the mean distance from it or 2**-40 of the largest
+    the largest magnitude, as long as squares stay within float64; all else is exact. Where a kernel measures on
+    CUDA, the mean of float32 and narrower floats is within 2**-20 of the standard deviation or 2**-40 of the largest
     magnitude, l1 and l2 within 2**-20 of themselves, and the standard deviation within 2**-20 of itself or 2**-29 of
     the largest magnitude.
 
@@ -147,8 +148,8 @@ def measure(
     host, shards = batches.host, []
     for index, tensor in enumerate(values):
         what = index if names is None else names[index]
-        if host and is_plain(tensor) and tensor.is_cpu:
-            host.add(index, what, tensor)
+        if isinstance(tensor, torch.Tensor) and (batch := batches.reading(tensor)):
+            batch.add(index, what, tensor)
             continue
         if isinstance(tensor, Product):
             if batches.add_product(index, what, tensor.tensor, tensor.factor):
@@ -156,8 +157,8 @@ def measure(
             continue
         after, before = (tensor.after, tensor.before) if isinstance(tensor, Difference) else (tensor, None)
         batch = batches.reading(after)
-        if batch and (before is None or (batches.reading(before) is batch and lie_alike(after, before))):
-            if batch is not host or before is None or not host.add_difference(index, what, after, before):
+        if before is not None and batch and batches.reading(before) is batch and lie_alike(after, before):
+            if batch is not host or not host.add_difference(index, what, after, before):
                 batch.add(index, what, after, before)
         elif batches.add_converted(index, what, after, before):
             shards.append(index)

@@ -128,21 +128,13 @@ class Signals:
                 if self._optimizer is not None and not len(self._before_hooks):
                     self._before_hooks.add_optimizer_pre_step(self._optimizer, self._before_step)
 
-    def step(
-        self,
-        step: int,
-        loss: torch.Tensor | float | None,
-        table: SummaryTable | None,
-        *,
-        trains_others: bool = False,
-    ) -> None:
+    def step(self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights.
 
         Args:
             step: The training step.
             loss: Its loss.
             table: The summaries of the gradients, in the model's order, if they are known on the host.
-            trains_others: Whether another model was trained since the last step: it took some of the step's time.
         """
         with self._isolation.guard("collecting signals"):  # its time is the session's
             if type(loss) is float:
@@ -155,7 +147,7 @@ class Signals:
             follows_sampled, self._was_sampled = self._was_sampled, sampled
             self._last_step = step
             if sampled:
-                self._data_time.begin(None if self._passes.ran_others or trains_others else self._passes.begun_s)
+                self._data_time.begin(None if self._passes.ran_others else self._passes.begun_s)
                 self._passes.detach()
                 self._layers.detach()
                 self._batch.end_step(step)

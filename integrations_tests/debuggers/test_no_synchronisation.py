@@ -30,14 +30,18 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("loop", ["watch", "session"])
+@pytest.mark.parametrize("with_kernels", [True, False])
 @pytest.mark.parametrize(("wants", "nan_at"), [("standard", None), ("full", None), ("full", 3)])
-def test_no_step_waits_for_the_device(loop, wants, nan_at, tmp_path, monkeypatch):
+def test_no_step_waits_for_the_device(loop, wants, nan_at, with_kernels, tmp_path, monkeypatch):  # noqa: PLR0917
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     data = torch.randn(STEPS, 4, 8)
     if nan_at is not None:
         data[nan_at, 0, 0] = torch.nan
-    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, tried_device(monkeypatch) as device:
+    with (
+        stepscope.open_run(tmp_path / "run", sinks=[]) as run,
+        tried_device(monkeypatch, with_kernels=with_kernels) as device,
+    ):
         session = stepscope.watch(model, optimizer, run=run, **OPTIONS[wants])
         for step in range(STEPS):
             loss = model(data[step]).square().mean()

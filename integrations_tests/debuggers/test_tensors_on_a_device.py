@@ -1,7 +1,4 @@
-"""Tensors of every kind on a device have the statistics that they have on the host, by Triton's kernel too.
-
-Without ``TRITON_INTERPRET=1``, which ``make versions`` sets, torch operations measure them.
-"""
+"""Tensors of every kind on a device have the statistics that they have on the host, by the kernels and without."""
 
 import numpy as np
 import pytest
@@ -54,12 +51,13 @@ def assert_alike(ours, theirs):
     np.testing.assert_allclose(ours.l2, theirs.l2, rtol=2**-20)
 
 
+@pytest.mark.parametrize("with_kernels", [True, False])
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_tensors_of_every_kind_have_the_statistics_that_they_have_on_the_host(monkeypatch):
+def test_tensors_of_every_kind_have_the_statistics_that_they_have_on_the_host(with_kernels, monkeypatch):
     tensors = {kind: make() for kind, make in KINDS.items()}
     theirs = measure(tensors).resolve()
     alone = {kind: measure({kind: tensor}).resolve() for kind, tensor in tensors.items()}
-    with tried_device(monkeypatch):
+    with tried_device(monkeypatch, with_kernels=with_kernels):
         together = measure(tensors)
         each = {kind: measure({kind: tensor}).resolve() for kind, tensor in tensors.items()}
         assert_alike(together.resolve(), theirs)

@@ -146,8 +146,7 @@ class SessionDiagnosis:
         if self.signals is not None:
             if batch:
                 self.signals.batch(**batch, told=True)
-            trains_others = self.observer is not None and self.observer.passes.unrelated > 0
-            self.signals.step(step, loss, table, trains_others=trains_others)
+            self.signals.step(step, loss, table)
         if self.observer is not None:
             if batch:
                 self.observer.tell(**batch)

@@ -52,7 +52,7 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         ratio = evidence["update_ratio"].finite
         typical = ratio.median()
         if typical < 3e-4:
-            argument.add(STRONG, f"updates change weights by only {typical:.1g} times their norm per step")
+            argument.add(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
         elif typical < HEALTHY_RATIO and progress is not None and progress.learnt < 0.3 and not progress.failed:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
         if evidence.facts.optimizer.startswith(ADAPTIVE):
@@ -116,9 +116,7 @@ def accumulation_not_averaged(evidence: Evidence) -> Argument:
     if progress is not None and (progress.failed or progress.rose):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     elif len(ratio) and float(ratio.values[:10].max()) > 0.05:
-        argument.add(
-            MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} times their norm"
-        )
+        argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
     elif progress is not None and progress.learnt < 0.1:
         argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, where it was {progress.first:.3g}")
     elif progress is not None and progress.learnt > 0.5:

@@ -45,7 +45,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
             strength, f"the update at step {step} changes the weights by {largest:.2g} times their norm", since=step
         )
     elif typical > LARGE_RATIO / 3:
-        argument.add(WEAK, f"updates change weights by {typical:.2g} times their norm per step")
+        argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")
     if progress is not None:
         _add_course(argument, progress, evidence)
         if largest > LARGE_RATIO and progress.learnt < 0.1 and len(evidence["baseline_loss"]):
@@ -65,7 +65,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
             where = [one.name for one in findings[:3]]
             argument.add(WEAK, findings[0].message, since=findings[0].step, where=where)
     if 0 < typical < HEALTHY_RATIO / 3 and largest < LARGE_RATIO:
-        argument.against(STRONG, f"updates change weights by only {typical:.1g} times their norm per step")
+        argument.against(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
     argument.advice = _lower(evidence, max(typical, largest / 3))
     return argument
 
@@ -160,7 +160,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     since = int(ratio.steps[0])
     way = travelled(evidence)
     if typical < SMALL_RATIO / 10:
-        argument.add(0.75, f"updates change weights by only {typical:.1g} times their norm per step", since=since)
+        argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
     elif way < STAYED and max(progress.learnt, progress.fell) < 0.15 and not is_trial(evidence):
         argument.add(
             STRONG,
@@ -169,9 +169,9 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
             since=since,
         )
     elif typical < SMALL_RATIO:
-        argument.add(0.5, f"updates change weights by only {typical:.1g} times their norm per step", since=since)
+        argument.add(0.5, f"updates change weights by only {typical:.1g} of their size a step", since=since)
     elif typical < HEALTHY_RATIO / 2:
-        argument.add(WEAK, f"updates change weights by {typical:.1g} times their norm per step", since=since)
+        argument.add(WEAK, f"updates change weights by {typical:.1g} of their size a step", since=since)
     if argument.cause is not None:
         cosine = evidence["gradient_cosine"].finite
         if len(cosine) >= 5 and cosine.median() > 0.8:

@@ -241,9 +241,7 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     ratio = evidence["update_ratio"].finite
     if len(ratio) and float(ratio.values[:10].max()) > 0.1:
-        argument.add(
-            MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} times their norm"
-        )
+        argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
     if evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion")):
         argument.against(WEAK, f"{evidence.facts.optimizer} divides by the gradient's own size")
     argument.advice = f'Use reduction="mean", or divide the learning rate by {rows:.0f}.'

@@ -251,9 +251,7 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
         argument.add(STRONG, found[0].message, since=0)
         typical = ratio.finite.median(0.0)
         if typical > 1e-5:
-            argument.add(
-                MODERATE, f"steps change weights by {typical:.1g} times their norm, and then they are reset"
-            )
+            argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
         elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
 

@@ -107,7 +107,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
             since=int(loss.steps[0]),
         )
         argument.add(
-            MODERATE, f"the first updates change weights by {first:.2g} times their norm, later ones by {later:.2g}"
+            MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
         )
     normalised = any("Norm" in layer.kind for layer in evidence.facts.layers)
     attends = any(
@@ -120,7 +120,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
         elif adaptive and first > max(LARGE_RATIO, 10 * later) and progress.learnt < 0.5 and argument.cause is None:
             argument.add(
                 0.5,
-                f"the first updates change weights by {first:.2g} times their norm, later ones, which are sound, by "
+                f"the first updates change weights by {first:.2g} of their size, later ones, which are sound, by "
                 f"{later:.2g}, and the loss went from {progress.first:.3g} to {progress.last:.3g}",
                 since=int(loss.steps[0]),
             )

@@ -144,7 +144,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             MODERATE,
             f"the loss stays at {progress.last:.3g}, that of a constant output is "
             f"{floor:.3g}, although weights change by "
-            f"{ratio.median():.1g} times their norm per step and outputs vary",
+            f"{ratio.median():.1g} of their size a step and outputs vary",
             since=int(evidence["loss"].steps[0]),
         )
         cosine = evidence["gradient_cosine"].finite

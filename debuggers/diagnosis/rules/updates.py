@@ -68,6 +68,6 @@ def collapse(evidence: Evidence) -> tuple[int, str] | None:
         return None
     step = int(early.steps[large[0]])
     return step, (
-        f"after an update at step {step} that changes weights by {early.values[large[0]]:.2g} times their norm, the "
-        f"outputs became nearly constant: their spread over a batch fell from {spread.first:.2g} to {late:.2g}"
+        f"after an update at step {step} that changes weights by {early.values[large[0]]:.2g} of their size, outputs "
+        f"became nearly constant: their spread over a batch fell from {spread.first:.2g} to {late:.2g}"
     )

@@ -4,7 +4,6 @@ Tensors are plain ones with real values, on the host. What torch's Python functi
 is replaced, and which of them would make the host wait is known here; what happens inside one operation is not seen.
 """
 
-import os
 import threading
 import traceback
 from collections.abc import Iterator
@@ -13,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from gpu_on_host import has_compiler, kernels_on_host
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from debuggers.measurement.gpu import why_not
+from debuggers.measurement import gpu
 from debuggers.measurement.kernels.gpu.segments import DTYPES
 
 DEVICE = torch.device("cuda", 0)
@@ -158,12 +158,13 @@ def pretended_device(monkeypatch: Any) -> Iterator[PretendedDevice]:
 
 
 @contextmanager
-def tried_device(monkeypatch: Any) -> Iterator[PretendedDevice]:
-    """A device on which Triton's kernel measures where its interpreter is chosen, and torch operations elsewhere."""
-    with pretended_device(monkeypatch) as device:
-        reasons = [why_not(DEVICE, dtype) for dtype in DTYPES]  # trying the kernel waits once
+def tried_device(monkeypatch: Any, *, with_kernels: bool = has_compiler) -> Iterator[PretendedDevice]:
+    """A device on which the kernels measure, compiled for the host, or torch operations."""
+    monkeypatch.setattr(gpu, "_why_not", {})
+    with kernels_on_host() if with_kernels else nullcontext(), pretended_device(monkeypatch) as device:
+        reasons = [gpu.why_not(DEVICE, dtype) for dtype in DTYPES]  # trying the kernel waits once
         device.waits.clear()
-        assert any(reasons) == (os.environ.get("TRITON_INTERPRET") != "1"), reasons
+        assert any(reasons) != with_kernels, reasons
         yield device
 
 

@@ -1,19 +1,16 @@
-"""Where the Triton kernels are tested: on a CUDA device, or in Triton's interpreter, as ``make versions`` does it."""
-
-import importlib.util
-import os
+"""Where the kernels for GPUs are tested: on a CUDA device, or compiled for the host."""
 
 import pytest
 import torch
+from gpu_on_host import has_compiler, kernels_on_host
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def device():
-    """The host where Triton's interpreter was chosen, which has to be before Triton is imported."""
-    if importlib.util.find_spec("triton") is None:
-        pytest.skip("needs Triton, with a CUDA device or TRITON_INTERPRET=1: make versions installs it")
-    if os.environ.get("TRITON_INTERPRET") == "1":
-        return torch.device("cpu")
-    if not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device, or TRITON_INTERPRET=1")
-    return torch.device("cuda")
+    if torch.cuda.is_available():
+        yield torch.device("cuda")
+        return
+    if not has_compiler:
+        pytest.skip("needs a CUDA device, or gcc, which compiles the kernels for the host")
+    with kernels_on_host():
+        yield torch.device("cpu")

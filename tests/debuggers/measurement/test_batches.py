@@ -9,12 +9,12 @@ from debuggers.measurement import batches
 from debuggers.measurement.batches import KernelBatch
 from debuggers.measurement.device_rows import read
 from debuggers.measurement.gpu import why_not
-from debuggers.measurement.kernels.gpu.loading import load
+from debuggers.measurement.kernels.gpu import loading
 from debuggers.measurement.kernels.gpu.segments import DTYPES
 
 
 def batch_on(device):
-    return KernelBatch(device, load()[0])
+    return KernelBatch(device, loading.load()[0])
 
 
 def taken(batch):
@@ -56,9 +56,9 @@ def test_elements_between_their_places_are_copied_first(device):
     memory = np.frombuffer(b"\0" + np.array([1.0, 2.0, 3.0], np.float32).tobytes(), np.uint8).copy()
     odd = torch.from_numpy(memory[1:].view(np.float32))
     assert odd.data_ptr() % 4
-    assert batches._aligned("odd", odd).data_ptr() % 4 == 0
-    batch = batch_on(torch.device("cpu")) if device.type == "cpu" else None
-    if batch is not None:
+    batch = batch_on(device)
+    assert batch._place("odd", odd) % 4 == 0
+    if device.type == "cpu":
         batch.add(0, "odd", odd)
         batch.add(1, "odd", torch.ones(3), odd)
         assert taken(batch) == [(0, 1, 3), (1, -2, 0)]

@@ -188,20 +188,6 @@ def test_the_wait_for_data_is_that_of_the_sessions_signal():
     assert waiting.since_step == share.steps[0]
 
 
-def test_the_time_of_another_models_step_is_no_wait_for_data():
-    models = nn.Linear(3, 1), nn.Linear(3, 1)
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
-    with stepscope.watch(models[0], optimizers[0]) as first, stepscope.watch(models[1], optimizers[1]) as second:
-        for _ in range(12):
-            for model, optimizer in zip(models, optimizers, strict=True):
-                optimizer.zero_grad()
-                model(torch.ones(4, 3)).square().mean().backward()
-                optimizer.step()
-        for session in (first, second):
-            assert not len(session.evidence()["data_share"])
-            assert session.profiler.data_waiting is None
-
-
 @pytest.mark.cuda
 def test_on_cuda_nothing_waits_for_the_device_and_the_times_are_its_own():
     torch.manual_seed(0)

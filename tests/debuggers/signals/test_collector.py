@@ -189,6 +189,28 @@ def test_dead_and_saturated_units_show_where_activations_are_functions(digits):
     assert (similar["end.weight"].values[0], similar["flat.weight"].values[0]) == (1, 0)
 
 
+class Rectified(nn.Module):
+    """Half of the units are dead in ``first``, whose output is changed in place before it is rectified, or not."""
+
+    def __init__(self, *, changed, inplace):
+        super().__init__()
+        self.first, self.second, self.changed = nn.Linear(64, 10), nn.ReLU(inplace=inplace), changed
+        with torch.no_grad():
+            self.first.weight.zero_()
+            self.first.bias.copy_(torch.tensor([-1.0, 1.0] * 5))
+
+    def forward(self, inputs):
+        outputs = self.first(inputs)
+        return self.second(outputs.sub_(2.0) if self.changed else outputs)
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize(("changed", "share"), [(False, 0.5), (True, 1.0)])
+def test_a_rectifier_is_judged_by_what_it_was_given(digits, changed, share, inplace):
+    evidence, _ = train(digits, 1, model=Rectified(changed=changed, inplace=inplace))
+    assert evidence.of_tensors("dead_units")["second"].values.tolist() == [share]
+
+
 def test_layers_memory_and_waiting_are_there_at_sampled_steps(digits):
     evidence, model = train(digits, 13)
     assert evidence.of_tensors("output_std")["0"].steps.tolist() == [*range(11)]

@@ -1,4 +1,4 @@
-"""Memory that the kernel is to read. Needs no Triton."""
+"""Memory that a kernel is to read."""
 
 from dataclasses import dataclass
 

@@ -181,11 +181,10 @@ export class Picture {
       }
     }
     context.textBaseline = "alphabetic";
-    const gaps = Math.min(4, last - first); // of few steps, each once
-    for (let tick = 0; tick <= gaps; tick++) {
-      context.textAlign = tick === 0 ? "left" : tick === gaps ? "right" : "center";
-      const share = tick / (gaps || 1);
-      context.fillText(`${tick ? "" : "step "}${stepText(Math.round(first + (last - first) * share))}`, box.x + box.width * share, box.y + box.height + 16);
+    for (let tick = 0; tick <= 4; tick++) {
+      context.textAlign = tick === 0 ? "left" : tick === 4 ? "right" : "center";
+      const step = Math.round(first + ((last - first) * tick) / 4);
+      context.fillText(`${tick ? "" : "step "}${stepText(step)}`, box.x + (box.width * tick) / 4, box.y + box.height + 16);
     }
     context.strokeStyle = cssColour("--text");
     context.lineWidth = 1;

@@ -1,4 +1,4 @@
-"""The Triton kernel against the compiled code of the host: counts, bins and extremes equal, sums within the bounds.
+"""The kernels against the compiled code of the host: counts, bins and extremes equal, sums within the bounds.
 
 Of float32 and narrower, with the mean m: the mean is within 2**-20 of the mean of ``|x - m|`` or 2**-40 of the largest
 magnitude, l1 within 2**-20 of itself, the standard deviation within 2**-20 of itself or 2**-29 of the largest
@@ -12,13 +12,17 @@ import mmap
 import numpy as np
 import pytest
 import torch
+from gpu_on_host import compile_for_host, has_compiler
 
 from debuggers.measurement.device_rows import read
-from debuggers.measurement.kernels.gpu.loading import load
+from debuggers.measurement.kernels.gpu import compiling, loading
+from debuggers.measurement.kernels.gpu.compiling import THREADS
+from debuggers.measurement.kernels.gpu.launching import FOUND, LARGEST_BLOCK, SMALLEST_BLOCK, Kernels, block_of
 from debuggers.measurement.kernels.gpu.segments import DTYPES, Segment
+from debuggers.measurement.kernels.row_format import WORDS
 from debuggers.measurement.measure import Difference, measure
 
-BLOCK = 4096
+BLOCK = SMALLEST_BLOCK
 _MAP_NORESERVE = 0x4000  # of Linux
 NARROW = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -32,7 +36,7 @@ def rows_of(device, tensors):
         for after, before in pairs
     ]
     order = sorted(range(len(pairs)), key=lambda place: segments[place].kind)
-    rows = load()[0]([segments[place] for place in order], device).cpu()
+    rows = loading.load()[0]([segments[place] for place in order], device).cpu()
     return rows[[order.index(place) for place in range(len(pairs))]].numpy()
 
 
@@ -163,7 +167,7 @@ def test_products(device, dtype):
     values[7] = torch.nan
     tensor, on_device = values.to(device), factor.to(device)
     segment = Segment(tensor.data_ptr(), 0, tensor.numel(), dtype, on_device.data_ptr())
-    row = load()[0]([segment], device).cpu().numpy()
+    row = loading.load()[0]([segment], device).cpu().numpy()
     wide = values if dtype is torch.float64 else values.float()
     np.testing.assert_array_equal(row, rows_of(device, [wide * factor]))
 
@@ -181,12 +185,20 @@ def test_the_same_tensors_give_the_same_bits(device):
     np.testing.assert_array_equal(rows_of(device, tensors), rows_of(device, tensors))
 
 
-def test_more_blocks_are_joined_than_are_loaded_at_once(device):
-    from debuggers.measurement.kernels.gpu.blocks import FOUND, WORDS
-    from debuggers.measurement.kernels.gpu.join import join_blocks
+@pytest.mark.cuda
+@pytest.mark.skipif(not has_compiler, reason="needs gcc, which compiles the kernels for the host")
+def test_the_host_finds_the_same_bits(device):
+    host = Kernels(compile_for_host)
+    for dtype in DTYPES:
+        values = [normal(size, size).to(dtype) for size in (1, 1000, 3 * BLOCK + 5)]
+        segments = [Segment(one.data_ptr(), 0, one.numel(), dtype) for one in values]
+        np.testing.assert_array_equal(rows_of(device, values), host.measure(segments, torch.device("cpu")).numpy())
 
+
+def test_more_blocks_are_joined_than_there_are_threads(device):
+    assert THREADS < 1301
     blocks = (normal(1301 * 40).reshape(1301, 40) * 3 + normal(1301)[:, None] + 1000).numpy()
-    found = np.zeros((1304, FOUND.value))
+    found = np.zeros((1304, FOUND))
     found[:3] = np.nan  # of another tensor
     mine, exponent = found[3:], 9
     mine[:, 0], mine[:, 1], mine[:, 2], mine[:, 3] = 40, blocks.min(axis=1), blocks.max(axis=1), exponent
@@ -196,9 +208,10 @@ def test_more_blocks_are_joined_than_are_loaded_at_once(device):
     mine[:, 5], mine[:, 6] = difference.sum(axis=1), np.square(difference).sum(axis=1)
     mine[:, 7] = np.abs(scaled).sum(axis=1)
     mine[700] = [0, np.inf, -np.inf, 0, 0, 0, 0, 0]
-    table = torch.tensor([0, 0, 1301 * BLOCK - 5, 3], device=device)
-    rows = torch.zeros(1, WORDS.value, dtype=torch.int32, device=device)
-    join_blocks[(1,)](table, rows, torch.from_numpy(found).to(device), num_warps=8, enable_fp_fusion=False)
+    table = torch.tensor([0, 0, 1301 * BLOCK - 5, BLOCK, 3, 0], device=device)
+    rows, found = torch.zeros(1, WORDS, dtype=torch.int32, device=device), torch.from_numpy(found).to(device)
+    start = compiling.compile_kernel("join", {}, device)
+    start(1, table.data_ptr(), rows.data_ptr(), found.data_ptr())
     low, high, mean, m2, l1 = rows[0, -10:].cpu().view(torch.float64).tolist()
     rest = np.delete(blocks, 700, axis=0)
     assert (low, high) == (rest.min(), rest.max())
@@ -221,18 +234,20 @@ def test_elements_beyond_2_to_the_31_are_found(device):
     """The last blocks of a tensor of 2**31 elements, in memory of which only their pages exist."""
     if device.type == "cuda":
         pytest.skip("reads host memory, of which most does not exist")
-    from debuggers.measurement.kernels.gpu.blocks import FOUND, WORDS, measure_blocks
-
-    length, blocks = 2**31, 2**31 // BLOCK
+    length, blocks = 2**31, 2**31 // LARGEST_BLOCK
+    assert block_of(length) == LARGEST_BLOCK
     memory = mmap.mmap(-1, 4 * length + 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     values = np.frombuffer(memory, np.float32)
     values[length - 3], values[length // 2], values[length] = 5.0, -7.0, torch.nan
-    table = torch.tensor([address, 0, length, 0])
-    rows, partials = torch.zeros(1, WORDS.value, dtype=torch.int32), torch.zeros(blocks, FOUND.value).double()
+    table = torch.tensor([address, 0, length, LARGEST_BLOCK, 0, 0])
+    rows, partials = torch.zeros(1, WORDS, dtype=torch.int32), torch.zeros(blocks, FOUND).double()
+    owners = torch.zeros(blocks, dtype=torch.int64)
+    constants = {"KIND": 0, "SUBTRACT": 0, "SCALE": 0}
+    start = compiling.compile_kernel("measure", constants, device)
     for first in (blocks // 2, blocks - 1):
-        measure_blocks[(1,)](table, torch.zeros(blocks, dtype=torch.int64), rows, partials, first, 0, False, False)
+        start(1, table.data_ptr(), owners.data_ptr(), rows.data_ptr(), partials.data_ptr(), first)
     summary = read(rows.numpy())[0]
-    assert (summary.count, summary.nan, summary.positive, summary.negative) == (2 * BLOCK, 0, 1, 1)
-    np.testing.assert_array_equal(partials[blocks - 1, :3], [BLOCK, 0, 5])
-    np.testing.assert_array_equal(partials[blocks // 2, :3], [BLOCK, -7, 0])
+    assert (summary.count, summary.nan, summary.positive, summary.negative) == (2 * LARGEST_BLOCK, 0, 1, 1)
+    np.testing.assert_array_equal(partials[blocks - 1, :3], [LARGEST_BLOCK, 0, 5])
+    np.testing.assert_array_equal(partials[blocks // 2, :3], [LARGEST_BLOCK, -7, 0])
