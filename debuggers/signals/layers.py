@@ -165,8 +165,9 @@ class LayerSignals:
         A unit without a positive element has none either once it is rectified.
         """
         if kind == "relu" and self._latest is not None and args:
-            known, version, share = self._latest
-            if args[0] is known() and version_of(args[0]) == version:
+            latest, version, share = self._latest
+            known = latest()
+            if known is not None and args[0] is known and version_of(known) == version:
                 return share
         share = _dead_units(values)
         alike = isinstance(output, torch.Tensor) and not output.is_inference()
