@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from click.testing import CliRunner
@@ -95,6 +96,25 @@ def test_a_run_at_a_url_is_there_when_it_is_closed(s3, tmp_path, url, elsewhere)
     # The credentials reached no file, here and there.
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET in path.read_bytes()]
     assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)], ids=["rank 0 ends last", "rank 0 ends first"])
+@pytest.mark.usefixtures("elsewhere")
+def test_ranks_at_a_url_are_merged_elsewhere(s3, tmp_path, url, monkeypatch, order):
+    runs = [stepscope.open_run(url, sinks=[], rank=rank) for rank in (0, 1)]
+    for rank, run in enumerate(runs):
+        run.scalar("loss", rank + 1.0, step=3)
+        run.histogram("outputs/0", np.full(rank + 1, 2.0), step=3)
+    for rank in order:
+        runs[rank].close()
+    until(lambda: len([name for name in s3.direct.find(url) if name.endswith("segment_000000.db")]) == 2)
+    until(lambda: is_complete(s3, url))
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "third"))
+    with stepscope.read_run(url) as record:
+        merged = stepscope.MergedRanks(record)
+        loss = merged.scalars("loss")
+        assert (loss.steps.tolist(), loss.values.tolist(), loss.ranks.tolist()) == ([3], [1.5], [2])
+        assert merged.histogram("outputs/0", 3).count == 3
 
 
 NATIVE = """

@@ -23,7 +23,7 @@ def different_configurations(record: RunRecord, prefix: str, ranks: dict[int, Ra
     for rank, known in ranks.items():
         if known.strategy not in ("ddp", "fsdp") or told == _MOST:
             continue
-        text = read_rank_text(record.path, rank, f"{prefix}{FACTS_NAME}")
+        text = read_rank_text(record, rank, f"{prefix}{FACTS_NAME}")
         if text is None:
             continue
         facts = decode(text)[0]

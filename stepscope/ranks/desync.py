@@ -72,7 +72,7 @@ def find_desync(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> 
         prefix: That of the session's names.
         ranks: What each rank says of itself, without its parameters' names where there are many ranks.
     """
-    values, found, partings = RankValues(record.path), Desync([]), []
+    values, found, partings = RankValues(record), Desync([]), []
     references: dict[tuple[str, str], tuple[int, _Series, _Series]] = {}
     for rank, facts in ranks.items():
         for suffix in ("", "/shards"):

@@ -115,7 +115,7 @@ def not_recorded(record: RunRecord, world_size: int) -> list[int]:
 
 def _last_stack(record: RunRecord, prefix: str, rank: int, reached: int) -> Stack | None:
     """The stack that a rank stored after its last step; None where a step came after it."""
-    text = read_rank_text(record.path, rank, f"{prefix}{STACK_NAME}")
+    text = read_rank_text(record, rank, f"{prefix}{STACK_NAME}")
     stack = None if text is None else Stack.of(text)
     return stack if stack is not None and stack.step >= reached else None
 

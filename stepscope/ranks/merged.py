@@ -88,7 +88,7 @@ class MergedRanks:
         for rank, facts in self._ranks():
             if has_placement and not counted.takes(facts):
                 continue
-            found = read_histogram(self._record.path, rank, name, step)
+            found = read_histogram(self._record, rank, name, step)
             if found is None and has_placement:
                 raise ArtifactError(f"{self._record.path}: rank {rank} has no histogram {name!r} at step {step}")
             if found is not None:
@@ -117,7 +117,7 @@ class MergedRanks:
 
     def _squares(self, name: str, tensor: str) -> tuple[StepColumns, int]:
         """Sums of squares and numbers of parts by step, and how many parts that hold something there are."""
-        sums, counted, values, parts = StepColumns(0.0, 0.0), Counted(tensor), RankValues(self._record.path), 0
+        sums, counted, values, parts = StepColumns(0.0, 0.0), Counted(tensor), RankValues(self._record), 0
         for rank, facts in self._ranks():
             if counted.takes(facts):
                 parts += 1
@@ -131,7 +131,7 @@ class MergedRanks:
     def _total(self, name: str) -> MergedSeries:
         """The norm of a group: from the ranks' totals where each counts as a whole, else from its tensors' norms."""
         group = name.removeprefix(self._prefix + _TOTAL)
-        sums, values, parts, mixed = StepColumns(0.0, 0.0), RankValues(self._record.path), 0, False
+        sums, values, parts, mixed = StepColumns(0.0, 0.0), RankValues(self._record), 0, False
         seen: set[str] = set()
         for rank, facts in self._ranks():
             if facts is None:
@@ -165,7 +165,7 @@ class MergedRanks:
 
     def _spread(self, name: str) -> MergedSeries:
         found = StepColumns(0.0, 0.0, np.inf, -np.inf, -1.0, -1.0, 0.0)
-        values = RankValues(self._record.path)
+        values = RankValues(self._record)
         for rank in self._record.ranks:
             steps, column = unique_steps(*values.read(rank, name))
             if not len(steps):

@@ -27,7 +27,7 @@ def odd_losses(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> I
     A step later averaged gradients have made all of them so. One of level info names ranks whose loss lies far from
     that of the others, of eight or more.
     """
-    values, firsts, lasts = RankValues(record.path), {}, {}
+    values, firsts, lasts = RankValues(record), {}, {}
     levels: dict[int, float] = {}
     for rank in ranks:
         steps, losses = unique_steps(*values.read(rank, f"{prefix}loss"))
@@ -71,7 +71,7 @@ def shared_batches(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) 
     That is so where data parallelism is all there is: ranks of a tensor-parallel group share their batches rightly.
     Batches that never change tell nothing.
     """
-    values, known = RankValues(record.path), {}
+    values, known = RankValues(record), {}
     sharing: dict[int, list[int]] = {}
     since = last = 0
     for rank, facts in ranks.items():

@@ -18,7 +18,7 @@ def rank_facts(record: RunRecord, scope: str = "") -> Iterator[tuple[int, RankFa
     """
     known: dict[frozenset[tuple[str, int]], dict[str, int]] = {}
     for rank in record.ranks:
-        text = read_rank_text(record.path, rank, f"{scope}/{RANK_NAME}" if scope else RANK_NAME)
+        text = read_rank_text(record, rank, f"{scope}/{RANK_NAME}" if scope else RANK_NAME)
         facts = None if text is None else decode_rank(text)
         if facts is not None:  # most ranks have the same names and sizes, which thousands of ranks share then
             shared = (known.setdefault(frozenset(one.elements.items()), one.elements) for one in facts.placed)

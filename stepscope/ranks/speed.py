@@ -30,7 +30,7 @@ def own_times(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> tu
     phases everybody is given the shortest time that a rank takes, as the one that comes last waits least. What lies
     before is a rank's own.
     """
-    values = RankValues(record.path)
+    values = RankValues(record)
     found: dict[int, list[tuple[Steps, Values]]] = {}
     for rank in ranks:
         series = [unique_steps(*values.read(rank, f"{prefix}{PREFIX}{phase}")) for phase in _PHASES]

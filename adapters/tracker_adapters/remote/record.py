@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TypeVar
 
 from tracker_adapters.artifacts import KINDS, Artifact, File, Page
@@ -41,6 +42,11 @@ class RemoteRecord(RunRecord):
         """Returns how far the run was copied when it was opened, without a download."""
         entries = sorted(f"{path} {entry.sha256}" for path, entry in self._download.index.files.items())
         return hashlib.sha256("\n".join(entries).encode()).hexdigest()[:16]
+
+    def folder_with(self, rank: int) -> Path:
+        """As ``RunRecord`` has it; the segments of the rank are downloaded first."""
+        self._fetch_rank(rank)
+        return self.path
 
     def _segments(self, rank: Rank) -> Iterator[tuple[int, Segment]]:
         for number in self.ranks if rank == "all" else (rank,):

@@ -30,9 +30,9 @@ class RankValues:
     Memory is bounded by one rank's series and one rank's steps.
     """
 
-    def __init__(self, run_folder: Path, on_damage: OnDamage = lambda count: None) -> None:
+    def __init__(self, record: RunRecord, on_damage: OnDamage = lambda count: None) -> None:
         """``on_damage`` is told how many rows were left out."""
-        self._run_folder, self._on_damage = run_folder, on_damage
+        self._record, self._on_damage = record, on_damage
         self._text, self._steps = "", np.empty(0, np.int64)
 
     def read(self, rank: int, name: str) -> tuple[Steps, Values]:
@@ -41,17 +41,18 @@ class RankValues:
         Raises:
             RunError: When the store cannot be read.
         """
-        found = self._at_once(rank, name)
+        folder = self._record.folder_with(rank)
+        found = self._at_once(folder, rank, name)
         if found is not None:
             return found
-        for _, (steps, _, values) in read_scalars(self._run_folder, rank, [name], self._on_damage):
+        for _, (steps, _, values) in read_scalars(folder, rank, [name], self._on_damage):
             return steps, values
         return np.empty(0, np.int64), np.empty(0)
 
-    def _at_once(self, rank: int, name: str) -> tuple[Steps, Values] | None:
+    def _at_once(self, run_folder: Path, rank: int, name: str) -> tuple[Steps, Values] | None:
         """The series of a store that is one segment of one attempt, in which steps only ascend; None for others."""
         found: tuple[Steps, Values] | None = np.empty(0, np.int64), np.empty(0)
-        for place, (segment, _) in enumerate(opened_segments(self._run_folder, rank)):
+        for place, (segment, _) in enumerate(opened_segments(run_folder, rank)):
             if place or segment.level or last_attempt(segment) > 1:
                 return None
             found = self._of_segment(segment, name)
@@ -79,7 +80,7 @@ class RankValues:
         return (self._steps, values) if len(values) == len(self._steps) else None
 
 
-def read_histogram(run_folder: Path, rank: int, name: str, step: int) -> Histogram | None:
+def read_histogram(record: RunRecord, rank: int, name: str, step: int) -> Histogram | None:
     """Returns a rank's histogram of a name at a step, of the latest attempt; None where there is none.
 
     Raises:
@@ -87,9 +88,9 @@ def read_histogram(run_folder: Path, rank: int, name: str, step: int) -> Histogr
         DamagedError: When the histogram is damaged.
     """
     found = None
-    for segment, _ in opened_segments(run_folder, rank):
+    for segment, _ in opened_segments(record.folder_with(rank), rank):
         if last_attempt(segment) > 1:
-            return _of_several_attempts(run_folder, rank, name, step)
+            return _of_several_attempts(record.folder_with(rank), rank, name, step)
         number = series_number(segment, "histogram", name)
         if number is not None:
             statement = schema.select_series("histogram", HISTOGRAM_COLUMNS) + " AND step = ?4"
@@ -109,13 +110,14 @@ def _groups(segment: Segment) -> tuple[int, int]:
     return segment.first_seq >> schema.GROUP_SHIFT, segment.last_seq() >> schema.GROUP_SHIFT
 
 
-def read_rank_text(run_folder: Path, rank: int, name: str) -> str | None:
+def read_rank_text(record: RunRecord, rank: int, name: str) -> str | None:
     """Returns the last text of a name that a rank has stored; None where there is none that is sound.
 
     Raises:
         RunError: When the store cannot be read.
     """
     found: tuple[int, str] = 0, ""
+    run_folder = record.folder_with(rank)
     for segment, _ in opened_segments(run_folder, rank):
         number = series_number(segment, "text", name)
         if number is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,10 @@ class RunRecord(NotebookView, SeriesReader):
     def is_live(self) -> bool:
         """Whether a process is writing to the run."""
         return any(is_locked(layout.rank_folder(self.path, rank) / layout.WRITER_LOCK) for rank in self.ranks)
+
+    def folder_with(self, rank: int) -> Path:
+        """Returns the run's folder, where the segments of a rank lie on this machine now."""
+        return self.path
 
     @property
     def lowest_rank(self) -> int:

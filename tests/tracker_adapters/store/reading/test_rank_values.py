@@ -24,39 +24,44 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
-def test_series_are_those_of_scalars_also_where_steps_go_back(folder):
-    values = RankValues(folder)
+@pytest.fixture
+def record(folder):
     with stepscope.read_run(folder) as record:
-        for rank in range(2):
-            for name in ("loss", "back"):
-                steps, found = values.read(rank, name)
-                expected = record.scalars(name, rank)
-                np.testing.assert_array_equal(steps, expected.steps)
-                np.testing.assert_array_equal(found, expected.values)
+        yield record
 
 
-def test_what_a_rank_has_not_is_empty(folder):
-    steps, found = RankValues(folder).read(0, "lost")
+def test_series_are_those_of_scalars_also_where_steps_go_back(record):
+    values = RankValues(record)
+    for rank in range(2):
+        for name in ("loss", "back"):
+            steps, found = values.read(rank, name)
+            expected = record.scalars(name, rank)
+            np.testing.assert_array_equal(steps, expected.steps)
+            np.testing.assert_array_equal(found, expected.values)
+
+
+def test_what_a_rank_has_not_is_empty(record):
+    steps, found = RankValues(record).read(0, "lost")
     assert len(steps) == len(found) == 0
-    assert read_histogram(folder, 0, "h", 5) is None
-    assert read_histogram(folder, 0, "lost", 4) is None
-    assert read_rank_text(folder, 0, "lost") is None
+    assert read_histogram(record, 0, "h", 5) is None
+    assert read_histogram(record, 0, "lost", 4) is None
+    assert read_rank_text(record, 0, "lost") is None
 
 
-def test_histograms_and_the_last_text(folder):
-    assert [read_histogram(folder, rank, "h", 4).count for rank in range(2)] == [1, 2]
-    assert read_rank_text(folder, 1, "note") == "last"
+def test_histograms_and_the_last_text(record):
+    assert [read_histogram(record, rank, "h", 4).count for rank in range(2)] == [1, 2]
+    assert read_rank_text(record, 1, "note") == "last"
 
 
-def test_a_later_attempt_takes_the_place_of_an_earlier_one(folder):
+def test_a_later_attempt_takes_the_place_of_an_earlier_one(folder, record):
     with stepscope.open_run(folder, sinks=[], rank=0, resume=True) as run:
         run.scalar("loss", 9.0, step=1)
-    steps, found = RankValues(folder).read(0, "loss")
+    steps, found = RankValues(record).read(0, "loss")
     assert (steps.tolist(), found.tolist()) == ([0, 1, 2], [1.0, 9.0, math.inf])
 
 
-def test_no_file_stays_open(folder):
-    RankValues(folder).read(0, "loss")
-    read_histogram(folder, 1, "h", 4)
+def test_no_file_stays_open(folder, record):
+    RankValues(record).read(0, "loss")
+    read_histogram(record, 1, "h", 4)
     opened = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
     assert not [path for path in opened if folder in path.parents]
