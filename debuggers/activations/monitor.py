@@ -117,7 +117,7 @@ class ActivationMonitor(Closing):
         self._output_observers: list[Observer] = []
         self._step: int | None = None
         self._expected = 0
-        self._waiting = False
+        self._waiting = self._has_missed = False
         self._mode: bool | None = None  # the model's in the step before
         self._notes = CoverageWarnings()
 
@@ -188,7 +188,9 @@ class ActivationMonitor(Closing):
                 self._waiting = False
                 self._mode = None  # it may have changed for good
                 self.uncovered = list(self.chosen)
-                self._notes.warn_about_missing(any_output=False)
+                if self._has_missed:  # of the first one, the forward pass may have been over before
+                    self._notes.warn_about_missing(any_output=False)
+                self._has_missed = True
             return
         with self._stopwatch:
             step, self._step = self._step if step is None else step, None

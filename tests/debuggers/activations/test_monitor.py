@@ -316,6 +316,17 @@ def test_an_expected_step_that_never_begins_is_none(caplog):
     assert hook_count(model) == 0
 
 
+def test_steps_without_outputs_are_told_unless_it_is_the_first_whose_forward_pass_may_have_been_over(caplog):
+    watched = Watched(network())
+    told = []
+    for step in range(3):
+        watched.monitor.expect(step)
+        watched.monitor.detach(step)  # a step ended, and nothing was called
+        told.append(["no output was recorded" in record.message for record in caplog.records])
+
+    assert told == [[], [True], [True]]
+
+
 class Bypassing(nn.Module):
     def __init__(self):
         super().__init__()
