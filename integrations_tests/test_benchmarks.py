@@ -54,6 +54,15 @@ def test_stores_of_ranks_are_made_and_merged(tmp_path):
     assert found["files"] == 3 * 2 + 1
 
 
+@pytest.mark.slow
+def test_what_integrations_add_is_measured(tmp_path):
+    printed, _ = run(tmp_path, "integrations.py", "--steps", "103")
+    rows = [line.rsplit(None, 3) for line in printed.splitlines()]
+    measured = {row[0].strip(): float(row[2]) for row in rows if row[1:2] == ["3"]}
+    assert measured.keys() == {"lightning", "lightning, clipping", "transformers", "accelerate", "ignite", "keras"}
+    assert 0 < measured["lightning"] < 5000
+
+
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
     """What one command prints and measures of all sides; it runs each in a process of its own."""

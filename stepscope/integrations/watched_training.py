@@ -77,7 +77,7 @@ class WatchedTraining:
         self._folder = None if isinstance(folder, Emitter) else folder
         self._sinks, self.config = sinks, as_config(config, settings)
         self._opened: Path | None = None
-        self._validation = ExitStack()
+        self._validation, self._is_validating = ExitStack(), False
         self.isolation = Isolation("isolate", self._alert)
 
     @property
@@ -190,12 +190,16 @@ class WatchedTraining:
     def begin_validation(self) -> None:
         """Leaves what follows out of the training, until ``end_validation``."""
         self.end_validation()
+        self._is_validating = True
         with self.isolation.guard("watching a validation"):
             for session in self.sessions:
                 self._validation.enter_context(session.validating())
 
     def end_validation(self) -> None:
         """Goes on with the training; does nothing outside of a validation."""
+        if not self._is_validating:
+            return
+        self._is_validating = False
         with self.isolation.guard("watching a validation"):
             self._validation.close()
 
@@ -233,7 +237,13 @@ class WatchedTraining:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles carry the arguments alone: trainers are copied and sent to other processes."""
-        state = self.__dict__ | {"run": None, "sessions": (), "_validation": None, "isolation": None}
+        state = self.__dict__ | {
+            "run": None,
+            "sessions": (),
+            "_validation": None,
+            "_is_validating": False,
+            "isolation": None,
+        }
         return state | ({"_opened": None} if run_of(self.run) is not None else {})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
