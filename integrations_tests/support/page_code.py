@@ -28,3 +28,16 @@ def run_python(python: WarmPython, arguments: list[str], folder: Path) -> str:
     done = python.run(arguments, folder=folder, environment=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def lines_shown(example: str) -> set[str]:
+    """Returns the lines of output that the page of the examples shows of one, without their numbers."""
+    gallery = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    shown = re.search(rf"^python examples/{example}\n```\n\n```text\n(.*?)^```", gallery, re.MULTILINE | re.DOTALL)
+    assert shown is not None, example
+    return {without_numbers(line) for line in shown[1].splitlines()}
+
+
+def without_numbers(line: str) -> str:
+    """Returns a line of output with ``#`` for each number."""
+    return re.sub(r"\d[\d.e+-]*", "#", line).strip()

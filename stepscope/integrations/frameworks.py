@@ -15,6 +15,7 @@ TESTED = {
     "lightning": ("2.6", "2.6"),
     "mmengine": ("0.10", "0.10"),
     "pytorch-ignite": ("0.5", "0.5"),
+    "ray": ("2.60", "2.60"),
     "torchtitan": ("0.3", "0.3"),
     "transformers": ("5.0", "5.23"),
 }

@@ -22,6 +22,8 @@ from stepscope.runs.places import RunPlace
 Exists: TypeAlias = Literal["number", "raise"]
 """What happens to a new run whose name is taken: it gets the next number, or is refused."""
 
+JOB_VARIABLE = "STEPSCOPE_JOB"
+"""Says what the processes of one start of a job have in common, where no launcher does."""
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
 RANK_ZERO_TIMEOUT_S = 60.0
 """How long another rank waits until rank 0 has found the place of a run at a URL."""
@@ -64,7 +66,10 @@ def job_of_process(environ: Mapping[str, str] = os.environ) -> str:
     """Returns what the ranks of this start of a job have in common, and no other start has; empty where unknown.
 
     torchrun gives the workers of one start a folder of their own for error files, and Slurm numbers the steps of a job.
+    ``STEPSCOPE_JOB`` says it in their place.
     """
+    if told := environ.get(JOB_VARIABLE):
+        return told
     one_node = environ.get("GROUP_WORLD_SIZE", "1") == "1"
     if one_node and (error_file := environ.get("TORCHELASTIC_ERROR_FILE")):
         return str(Path(error_file).parent.parent)  # …/<rendezvous id>_<random>/attempt_0/<local rank>/error.json
