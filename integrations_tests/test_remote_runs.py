@@ -117,6 +117,35 @@ def test_ranks_at_a_url_are_merged_elsewhere(s3, tmp_path, url, monkeypatch, ord
         assert merged.histogram("outputs/0", 3).count == 3
 
 
+@pytest.mark.usefixtures("elsewhere")
+def test_each_machine_has_its_ranks_copied_and_a_second_one_takes_the_next_number(tmp_path, url, monkeypatch):
+    runs = {}
+    for machine, ranks in enumerate([(0, 1), (2, 3)]):
+        monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / f"machine_{machine}"))
+        for local, rank in enumerate(ranks):
+            for name, value in {"RANK": rank, "LOCAL_RANK": local, "WORLD_SIZE": 4, "GROUP_WORLD_SIZE": 2}.items():
+                monkeypatch.setenv(name, str(value))
+            runs[rank] = stepscope.open_run(url, sinks=[])
+            runs[rank].scalar("loss", float(rank), step=0)
+    for rank in (3, 2, 1, 0):
+        assert runs[rank].close(timeout=120) or rank % 2
+    monkeypatch.setenv("STEPSCOPE_CACHE", str(tmp_path / "third"))
+    for place, ranks in {url: (0, 1), f"{url}-2": (2, 3)}.items():
+        with stepscope.read_run(place) as record:
+            assert (record.ranks, record.info.status) == (ranks, "finished")
+            assert record.scalars("loss", rank="all").values.tolist() == [float(rank) for rank in ranks]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_further_machine_that_resumes_says_that_it_is_not_copied(tmp_path, url, monkeypatch, capsys):
+    for name, value in {"RANK": 2, "LOCAL_RANK": 0, "WORLD_SIZE": 4}.items():
+        monkeypatch.setenv(name, str(value))
+    with stepscope.open_run(url, sinks=[], resume=True) as run:
+        run.scalar("loss", 1.0, step=0)
+    assert f"the ranks of this machine are not copied to {url}" in capsys.readouterr().err
+    assert [path.name for path in run.path.glob("store/rank_*")] == ["rank_00002"]
+
+
 NATIVE = """
 import sys
 from torch.utils.tensorboard import SummaryWriter

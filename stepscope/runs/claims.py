@@ -25,8 +25,9 @@ Exists: TypeAlias = Literal["number", "raise"]
 JOB_VARIABLE = "STEPSCOPE_JOB"
 """Says what the processes of one start of a job have in common, where no launcher does."""
 RANK_VARIABLES = ("RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK")
-RANK_ZERO_TIMEOUT_S = 60.0
-"""How long another rank waits until rank 0 has found the place of a run at a URL."""
+_LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "SLURM_LOCALID", "JSM_NAMESPACE_LOCAL_RANK")
+LEADER_TIMEOUT_S = 60.0
+"""How long another rank waits until the first one of its machine has found the place of a run at a URL."""
 _LOOK_INTERVAL_S = 0.2
 MAX_NUMBER = 10_000
 MAX_LOCAL_GAP = 100
@@ -39,19 +40,21 @@ class Claim:
 
     ``job`` is what ``job_of_process`` returns. ``family`` is what ``family_of_process`` does where the caller gave the
     rank, else empty: processes that a launcher numbers can be several jobs of one family. ``alone`` says that the job
-    has no other process, so that no run that exists is its own.
+    has no other process, so that no run that exists is its own. ``leads`` says that it is the first rank of its
+    machine, which finds the place of a run at a URL, and has it copied.
     """
 
     rank: int
     job: str
     family: str
     alone: bool
+    leads: bool = False
 
     @classmethod
     def of(cls, given_rank: int | None, rank: int) -> Claim:
         """Returns this process's claim; ``given_rank`` is what the caller gave, ``rank`` what follows from it."""
         family = "" if given_rank is None else family_of_process()
-        return cls(rank, job_of_process(), family, is_alone(given_rank))
+        return cls(rank, job_of_process(), family, is_alone(given_rank), is_first_of_machine(rank))
 
 
 def family_of_process() -> str:
@@ -84,9 +87,15 @@ def is_alone(rank: int | None, environ: Mapping[str, str] = os.environ) -> bool:
     return rank is None and ("1" in sizes or not any(environ.get(variable) for variable in RANK_VARIABLES))
 
 
+def is_first_of_machine(rank: int, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a rank is rank 0, or a launcher says that it is the first one on another machine."""
+    local = next((value for name in _LOCAL_RANK_VARIABLES if (value := environ.get(name))), "")
+    return rank == 0 or local == "0"
+
+
 def places_for(asked: RunPlace, claim: Claim) -> Iterator[RunPlace]:
     """Yields where a new run can lie, the name itself first; another process may be quicker to take a place."""
-    if asked.url and claim.rank:
+    if asked.url and not claim.leads:
         yield _joined_place(asked, claim)
         return
     for number in range(1, MAX_NUMBER):
@@ -122,11 +131,13 @@ def _newest(asked: RunPlace) -> RunPlace | None:
 
 
 def _joined_place(asked: RunPlace, claim: Claim) -> RunPlace:
-    """The place that rank 0 has found, which alone asks the file system at a URL what is free.
+    """The place that the first rank of this machine has found, which alone asks the file system at a URL what is free.
 
-    Where the job is known it waits for rank 0, at most a minute. Otherwise, or if rank 0 opens no run, it is ``asked``.
+    Where a launcher started both it waits for that one, at most a minute. Otherwise, or if that one opens no run, it is
+    ``asked``.
     """
-    deadline = time.monotonic() + (RANK_ZERO_TIMEOUT_S if claim.job else 0.0)
+    is_launched = claim.job or any(os.environ.get(name) for name in _LOCAL_RANK_VARIABLES)
+    deadline = time.monotonic() + (LEADER_TIMEOUT_S if is_launched else 0.0)
     while True:
         for number in range(1, MAX_LOCAL_GAP):
             place = _numbered(asked, number)

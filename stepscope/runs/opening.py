@@ -18,6 +18,7 @@ from tracker_adapters.store.layout import DELIVERY_DATABASE, ranks
 from tracker_adapters.store.manifest import Manifest, claim_folder, new_run_id
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.writing.run_store import RunStore
+from tracker_adapters.terminal_text import say
 from tracker_adapters.values.checked_values import at_least, check_value
 
 from stepscope.interrupts import interrupts_held
@@ -161,7 +162,10 @@ def _open_at(
     environment = ranks_of_launcher() if about == "off" else environment_of_process()
     info = RunInfo(**{"id": new_run_id(), "name": place.name, "environment": environment, **given})
     fresh = Manifest(info, job=claim.job, family=family_of_process())
-    remote = place.opened(resume=resume) if rank == 0 else None
+    is_further_machine = bool(place.url) and claim.leads and rank > 0
+    if is_further_machine and resume:  # which of the runs there was its own is not known
+        say(f"the ranks of this machine are not copied to {place.url}; stepscope upload {folder} URL does it later")
+    remote = place.opened(resume=resume) if rank == 0 or (is_further_machine and not resume) else None
     manifest = claim_folder(folder) or fresh.save_new(folder)
     if manifest.info.id != fresh.info.id and not keeps_name and not belongs(folder, claim):
         raise RunExistsError(f"{folder} holds a run")
