@@ -10,7 +10,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path, PurePath
 from typing import BinaryIO, Literal, TypeAlias
@@ -156,6 +156,23 @@ def status_of(folder: Path, relative: str | PurePath) -> os.stat_result | None:
     if not stat.S_ISREG(status.st_mode):
         raise _unsafe(Path(folder, relative), "not a regular file")
     return status
+
+
+def present_of(folder: Path, relative: str | PurePath, suffixes: Iterable[str]) -> list[str]:
+    """Returns the suffixes with which a path below a folder is that of a regular file; the folder is opened once.
+
+    Raises:
+        UnsafeFileError: When there is anything else, or a link on the way.
+    """
+    found = []
+    with suppress(FileNotFoundError), _parent(folder, relative) as (parent, name):
+        for suffix in suffixes:
+            with suppress(FileNotFoundError):
+                status = os.stat(f"{name}{suffix}", dir_fd=parent, follow_symlinks=False)
+                if not stat.S_ISREG(status.st_mode):
+                    raise _unsafe(Path(folder, f"{relative}{suffix}"), "not a regular file")
+                found.append(suffix)
+    return found
 
 
 def is_folder(folder: Path, relative: str | PurePath) -> bool:

@@ -12,8 +12,10 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.store.reading.rank_values import RankValues, read_histogram
 from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.segments.histogram_codec import decode
 
 from debuggers.diagnosis.rank_facts import RankFacts
 from stepscope.ranks.placements import Counted, rank_facts
@@ -21,6 +23,8 @@ from stepscope.ranks.sums import StepColumns, Steps, Values, unique_steps
 
 _TOTAL = "total_norm/"
 _NORM = "_norm/"
+_TOGETHER = 256
+"""How many histograms are merged at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,9 +86,13 @@ class MergedRanks:
 
         Raises:
             ArtifactError: When no rank has it there, or not every part.
+            DamagedError: When one is damaged.
         """
         tensor = name.removeprefix(self._prefix).rpartition("/")[2]
-        counted, merged, has_placement = Counted(tensor), None, self._is_parameter(tensor)
+        counted, has_placement = Counted(tensor), self._is_parameter(tensor)
+        merged: list[HistogramColumns] = []
+        blobs: list[bytes] = []
+        last_ns = 0
         for rank, facts in self._ranks():
             if has_placement and not counted.takes(facts):
                 continue
@@ -92,12 +100,15 @@ class MergedRanks:
             if found is None and has_placement:
                 raise ArtifactError(f"{self._record.path}: rank {rank} has no histogram {name!r} at step {step}")
             if found is not None:
-                merged = found if merged is None else merged.merge(found)
-        if merged is None:
+                last_ns = max(last_ns, found[0])
+                blobs.append(found[1])
+            if len(blobs) == _TOGETHER:
+                merged, blobs = [_as_one(merged, blobs)], []
+        if not merged and not blobs:
             raise ArtifactError(f"{self._record.path}: no rank has a histogram {name!r} at step {step}")
         if has_placement and not counted.is_complete:
             raise ArtifactError(f"{self._record.path}: not every part of {name!r} has a store")
-        return merged
+        return _as_one(merged, blobs).histogram(0, name, step=step, time_ns=last_ns)
 
     def _ranks(self) -> list[tuple[int, RankFacts | None]]:
         """What each rank says of itself, which it does at its first step and never takes back."""
@@ -199,6 +210,12 @@ class MergedRanks:
             highest_rank=high_rank.astype(np.int64),
             non_finite=broken.astype(np.int64),
         )
+
+
+def _as_one(merged: list[HistogramColumns], blobs: list[bytes]) -> HistogramColumns:
+    """Merges histograms that are decoded and others that are not; the result has one row."""
+    columns = HistogramColumns.joined([*merged, decode(blobs)])
+    return columns.merged(np.zeros(len(columns), np.int64))
 
 
 def _add_squares(sums: StepColumns, steps: Steps, values: Values) -> None:

@@ -10,11 +10,12 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any, Literal
 
-from tracker_adapters.safe_files import check_journal, give_own_copy, remove_file, status_of
+from tracker_adapters.safe_files import check_journal, give_own_copy, present_of, remove_file, status_of
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.layout import below_run
 
-SUFFIXES = ("", "-wal", "-shm", "-journal")
+JOURNAL = "-journal"
+SUFFIXES = ("", "-wal", "-shm", JOURNAL)
 """What SQLite opens for a database, behind its path."""
 _ROWS_AT_ONCE = 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
@@ -149,9 +150,9 @@ def check_files(path: Path) -> None:
 
     Nor may its journal name another file; see ``check_journal``.
     """
-    for suffix in SUFFIXES:
-        status_of(*below_run(Path(f"{path}{suffix}")))
-    check_journal(*below_run(Path(f"{path}-journal")))
+    folder, relative = below_run(path)
+    if JOURNAL in present_of(folder, relative, SUFFIXES):
+        check_journal(folder, f"{relative}{JOURNAL}")
 
 
 def unshare(path: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.reading.segments import opened_segments
@@ -16,8 +16,9 @@ from tracker_adapters.store.reading.series_reader import series_number
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.attempt_rows import last_attempt
 from tracker_adapters.store.segments.codec import ARTIFACT_COLUMNS, DAMAGED, HISTOGRAM_COLUMNS, decode_artifact
+from tracker_adapters.store.segments.histogram_codec import encode
 from tracker_adapters.store.segments.many_rows import OnDamage, joined_integers
-from tracker_adapters.store.segments.opened import Segment, histogram_rows
+from tracker_adapters.store.segments.opened import Segment
 from tracker_adapters.store.segments.soundness import floats
 
 Steps = npt.NDArray[np.int64]
@@ -80,12 +81,14 @@ class RankValues:
         return (self._steps, values) if len(values) == len(self._steps) else None
 
 
-def read_histogram(record: RunRecord, rank: int, name: str, step: int) -> Histogram | None:
+def read_histogram(record: RunRecord, rank: int, name: str, step: int) -> tuple[int, bytes] | None:
     """Returns a rank's histogram of a name at a step, of the latest attempt; None where there is none.
+
+    It is the time in nanoseconds, and the blob that ``histogram_codec`` decodes: many together take a fraction of the
+    time.
 
     Raises:
         RunError: When the store cannot be read.
-        DamagedError: When the histogram is damaged.
     """
     found = None
     for segment, _ in opened_segments(record.folder_with(rank), rank):
@@ -96,14 +99,15 @@ def read_histogram(record: RunRecord, rank: int, name: str, step: int) -> Histog
             statement = schema.select_series("histogram", HISTOGRAM_COLUMNS) + " AND step = ?4"
             rows = segment.connection.execute(statement, (*_groups(segment), number, step)).fetchall()
             found = max([row for row in (found, *rows) if row is not None], default=None)  # by number
-    return None if found is None else next(iter(histogram_rows([found], [name])))
+    return None if found is None else (found[4], found[5])
 
 
-def _of_several_attempts(run_folder: Path, rank: int, name: str, step: int) -> Histogram | None:
+def _of_several_attempts(run_folder: Path, rank: int, name: str, step: int) -> tuple[int, bytes] | None:
     with RunRecord(run_folder) as record:
         if not any((info.kind, info.name) == ("histogram", name) for info in record.names(rank)):
             return None
-        return next((one for one in record.histogram_columns(name, rank) if one.step == step), None)
+        found = [one for one in record.histogram_columns(name, rank) if one.step == step]
+        return (found[0].time_ns, encode(HistogramColumns.of(found[:1]))[0]) if found else None
 
 
 def _groups(segment: Segment) -> tuple[int, int]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_rank_text
+from tracker_adapters.store.segments.histogram_codec import decode
 
 import stepscope
 
@@ -49,7 +50,9 @@ def test_what_a_rank_has_not_is_empty(record):
 
 
 def test_histograms_and_the_last_text(record):
-    assert [read_histogram(record, rank, "h", 4).count for rank in range(2)] == [1, 2]
+    found = [read_histogram(record, rank, "h", 4) for rank in range(2)]
+    assert decode([blob for _, blob in found]).tallies[:, 0].tolist() == [1, 2]
+    assert found[0][0] == record.histograms("h")[0].time_ns
     assert read_rank_text(record, 1, "note") == "last"
 
 
