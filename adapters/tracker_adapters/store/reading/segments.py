@@ -98,12 +98,18 @@ def opened_segments(run_folder: Path, rank: int) -> Iterator[tuple[Segment, int]
             reached, segment = found
             if segment is not None:
                 yield segment, after
+                if _next_path(folder, reached) is None:
+                    return
                 after = max(after, segment.last_seq())
 
 
 def _next_opened(stack: ExitStack, folder: Path, run_folder: Path, reached: int) -> tuple[int, Segment | None] | None:
     """The first segment behind the one whose name says ``reached``, with what its own name says; None at the end."""
-    path = next((path for path in layout.segments(folder) if layout.segment_name(path).last > reached), None)
+    path = _next_path(folder, reached)
     if path is None:
         return None
     return layout.segment_name(path).last, stack.enter_context(opened_segment(path, run_folder))
+
+
+def _next_path(folder: Path, reached: int) -> Path | None:
+    return next((path for path in layout.segments(folder) if layout.segment_name(path).last > reached), None)
