@@ -17,14 +17,10 @@ from debuggers.measurement.kernels.gpu import compiling, loading
 from debuggers.measurement.kernels.gpu.compiling import SOURCES, THREADS, Start
 
 _OPTIONS = [
-    "-std=gnu11",
-    "-O2",
-    "-ffp-contract=off",
-    "-Wall",
-    "-Werror",
-    "-Wno-unused-function",
-    "-Wno-unknown-pragmas",
-]
+    "-std=gnu11", "-O2", "-ffp-contract=off", "-fno-strict-aliasing", "-fPIC", "-shared",
+    "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas",
+    "-U_FORTIFY_SOURCE",  # its longjmp takes another thread's stack for one that was left
+]  # fmt: skip
 _FOLDER = tempfile.TemporaryDirectory(prefix="stepscope-gpu-")
 has_compiler = shutil.which("gcc") is not None
 
@@ -58,19 +54,8 @@ def _compiled(name: str, constants: tuple[tuple[str, int], ...]) -> Any:
     stem = Path(_FOLDER.name) / "_".join([name, *(str(value) for _, value in constants)])
     stem.with_suffix(".c").write_text(program, encoding="utf-8")
     defined = [f"-D{key}={value}" for key, value in (*constants, ("THREADS", THREADS))]
-    command = [
-        "gcc",
-        *_OPTIONS,
-        "-fno-strict-aliasing",
-        "-fPIC",
-        "-shared",
-        *defined,
-        "-o",
-        stem.with_suffix(".so"),
-        stem.with_suffix(".c"),
-        "-lm",
-    ]
-    subprocess.run(command, check=True)
+    files = ["-o", stem.with_suffix(".so"), stem.with_suffix(".c"), "-lm"]
+    subprocess.run(["gcc", *_OPTIONS, *defined, *files], check=True)
     return ctypes.CDLL(str(stem.with_suffix(".so"))).run
 
 
