@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,16 +42,27 @@ def _gated(method: Callable[..., Any]) -> Any:
     return call
 
 
+@lru_cache(1024)
+def _has_numbers(statement: str) -> bool:
+    return re.search(r"\?\d", statement) is not None
+
+
 class GatedCursor(sqlite3.Cursor):
     """A cursor that is inside the gate whenever SQLite is at work, and outside between two parts of its rows."""
 
-    execute: Any = _gated(sqlite3.Cursor.execute)
+    _execute: Any = _gated(sqlite3.Cursor.execute)
     executemany: Any = _gated(sqlite3.Cursor.executemany)
     executescript: Any = _gated(sqlite3.Cursor.executescript)
     fetchone: Any = _gated(sqlite3.Cursor.fetchone)
     fetchmany: Any = _gated(sqlite3.Cursor.fetchmany)
     close: Any = _gated(sqlite3.Cursor.close)
     __next__: Any = _gated(sqlite3.Cursor.__next__)
+
+    def execute(self, statement: str, parameters: Any = ()) -> Any:
+        """Also takes a sequence for parameters that are numbered, such as ``?1``: Python 3.14 wants them by name."""
+        if parameters and _has_numbers(statement):
+            parameters = {str(number): value for number, value in enumerate(parameters, 1)}
+        return self._execute(statement, parameters)
 
     def fetchall(self) -> list[Any]:  # noqa: D102 - every cursor has it
         rows: list[Any] = []

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from contextlib import closing
 
 import pytest
@@ -121,3 +122,11 @@ def test_what_is_no_lock_is_told_at_once(folder):
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
         write_ahead(connection, timeout_s=3600)
+
+
+def test_a_sequence_is_taken_for_numbered_parameters(tmp_path):
+    with closing(connect(tmp_path / "a.db", "rwc")) as connection, warnings.catch_warnings():
+        warnings.simplefilter("error")  # Python 3.12 and later say that they will refuse it
+        assert connection.execute("SELECT ?2, ?1, ?1", (1, "a")).fetchall() == [("a", 1, 1)]
+        assert connection.execute("SELECT ?, ?", (1, "a")).fetchall() == [(1, "a")]
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]

@@ -200,18 +200,11 @@ def in_order(table: str) -> str:
 
 def insert(table: str, rows: int) -> str:
     """Returns the statement that inserts so many rows, whose values are parameters in the order of ``WIDTHS``."""
-    width = WIDTHS[table]
-    return (
-        f"INSERT INTO {table} VALUES {','.join(_row(table, first, width) for first in range(1, rows * width, width))}"
-    )
-
-
-def _row(table: str, first: int, width: int) -> str:
-    values = [f"?{number}" for number in range(first, first + width)]
-    if table == "scalar":
-        seq, series, *others = values
-        values = [f"{seq} >> {GROUP_SHIFT}", series, seq, *others]
-    return f"({','.join(values)})"
+    values = ",".join([f"({','.join('?' * WIDTHS[table])})"] * rows)
+    if table != "scalar":
+        return f"INSERT INTO {table} VALUES {values}"
+    others = "".join(f",column{number}" for number in range(3, WIDTHS[table] + 1))
+    return f"INSERT INTO scalar SELECT column1 >> {GROUP_SHIFT},column2,column1{others} FROM (VALUES {values})"
 
 
 def open_for_writing(path: Path, *, log_bytes: int) -> sqlite3.Connection:
