@@ -53,6 +53,8 @@ TITLES: Final[Mapping[str, str]] = {
     "data_loading_bound": "training waits for data",
 }
 """The vocabulary of causes: each code with its title."""
+LIKELY: Final = 0.5
+"""Confidence above which a cause is likelier than not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +86,11 @@ class Cause:
     def title(self) -> str:
         """The cause in a few words."""
         return TITLES[self.code]
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether it is likelier than not; if not, it is named beside one that is, as its consequence or as a doubt."""
+        return self.confidence > LIKELY
 
     def __str__(self) -> str:
         """The cause in one sentence."""

@@ -78,7 +78,7 @@ def health_by_area(content: ReportContent) -> Iterator[AreaHealth]:
     evidence, kinds = content.evidence, {finding.kind for finding in content.evidence.findings}
     homes = {kind: _home(kind) for kind in kinds}
     for name, signals, codes in [*((area.name, area.signals, area.codes) for area in AREAS), (_ELSEWHERE, (), ())]:
-        causes = [cause for cause in content.causes if cause.code in codes]
+        causes = [cause for cause in content.causes if cause.code in codes and cause.is_likely]
         findings = [finding for finding in evidence.findings if homes[finding.kind] == name]
         points = sum(len(evidence[signal]) for signal in signals)
         points += sum(len(series) for signal in signals for series in evidence.of_tensors(signal).values())

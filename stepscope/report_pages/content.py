@@ -69,7 +69,8 @@ class ReportContent:
             return self._alerted or "nothing can be said: no session has observed this training."
         steps = f"{self.evidence.facts.steps:,} steps{' so far' if self.running else ''}"
         if self.causes:
-            return f"problems in {steps}: {', '.join(cause.title for cause in self.causes[:SHOWN])}."
+            likely = [cause.title for cause in self.causes if cause.is_likely]
+            return f"problems in {steps}: {', '.join(likely[:SHOWN])}."
         found = counted(len(self.evidence.findings), "findings") if self.evidence.findings else ""
         why = "the training is running still" if self.running else "no report was stored"
         return f"no cause found in {steps}; {', '.join(filter(None, [why, found]))}."

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from debuggers.diagnosis.cause import Cause
+from debuggers.diagnosis.cause import LIKELY, Cause
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules import RULES
 
-FLOOR = 0.5
-"""A cause is reported above this confidence: where it is likelier than not."""
 EXPLAINED = 0.5
 """What is left of the confidence in a cause that may be the consequence of a surer one."""
+POSSIBLE = LIKELY * EXPLAINED
+"""Causes are reported above this beside a likely one: also what would be likely, had it not followed from another."""
 
 _TOO_LARGE = (
     "exploding_gradients",
@@ -31,7 +31,6 @@ _STUCK = (
     "vanishing_gradients",
     "over_regularized",
     "no_update",
-    "frozen_parameters",
     "class_imbalance",
 )
 _LEADS_TO: Mapping[str, tuple[str, ...]] = {
@@ -47,7 +46,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "non_finite_inputs": (*_TOO_LARGE, *_STUCK, "learning_rate_too_high"),
     "inputs_constant": (*_STUCK, "duplicated_data", "inputs_not_normalized", "dead_units"),
     "single_class_labels": (*_STUCK, "unshuffled_data", "duplicated_data", "wrong_output_or_loss"),
-    "class_imbalance": ("labels_unrelated", "learning_rate_too_low", "stopped_too_early"),
+    "class_imbalance": ("labels_unrelated", "learning_rate_too_low", "stopped_too_early", "overfitting"),
     "unshuffled_data": (
         "learning_rate_too_high",
         "labels_unrelated",
@@ -55,7 +54,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "stopped_too_early",
         "overfitting",
     ),
-    "duplicated_data": ("overfitting",),
+    "duplicated_data": ("overfitting", "unshuffled_data"),  # batches of few different rows differ more
     "wrong_output_or_loss": (
         *_STUCK,
         "saturated_units",
@@ -88,11 +87,17 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "learning_rate_too_low",
         "stopped_too_early",
     ),
-    "saturated_units": ("labels_unrelated", "vanishing_gradients", "learning_rate_too_low", "stopped_too_early"),
+    "saturated_units": (
+        "labels_unrelated",
+        "vanishing_gradients",
+        "learning_rate_too_low",
+        "stopped_too_early",
+        "poor_initialization",  # what is wrong with weights that are too large before a tanh
+    ),
     "parameters_not_in_optimizer": (*_STUCK, "detached_parameters", "gradients_not_zeroed"),
     "detached_parameters": _STUCK,
     "frozen_parameters": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early"),
-    "no_update": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early", "unbroken_symmetry"),
+    "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized"),
     "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
     "clipping_ineffective": ("exploding_gradients", "non_finite_forward", "non_finite_backward"),
@@ -138,6 +143,8 @@ _log = logging.getLogger(__name__)
 def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
     """Returns the causes of what is wrong with a training, most likely first; empty if nothing is.
 
+    One of them is likelier than not; the others may be consequences of it, or what it is otherwise.
+
     A rule that fails is logged and left out, so that the report of a training is never lost.
     """
     causes = []
@@ -151,8 +158,13 @@ def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
         if cause is not None:
             causes.append(cause)
     causes.sort(key=lambda cause: -cause.confidence)
-    ranked = sorted(_below_their_causes(causes), key=lambda cause: -cause.confidence)
-    return tuple(cause for cause in ranked if cause.confidence > FLOOR)
+    if not causes or not causes[0].is_likely:
+        return ()
+    lowered = _below_their_causes(causes)
+    if not any(cause.is_likely for cause in lowered):  # they lead to one another in a circle
+        lowered = causes
+    ranked = sorted(lowered, key=lambda cause: -cause.confidence)
+    return tuple(cause for cause in ranked if cause.confidence > POSSIBLE)
 
 
 def _below_their_causes(causes: list[Cause]) -> list[Cause]:
@@ -162,7 +174,7 @@ def _below_their_causes(causes: list[Cause]) -> list[Cause]:
     """
     found = []
     for cause in causes:
-        origins = [one for one in causes if one.confidence > FLOOR and one is not cause and _explains(one, cause)]
+        origins = [one for one in causes if one.is_likely and one is not cause and _explains(one, cause)]
         origin = next((one for one in origins if not (_explains(cause, one) and _is_surer(causes, cause, one))), None)
         if origin is not None:
             against = (*cause.against, f"it follows from {origin.code}")

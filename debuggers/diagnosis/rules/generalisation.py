@@ -1,11 +1,15 @@
 """Causes that show against data that was not trained on, and in the size of the weights."""
 
+import math
+
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.diagnosis.progress import Progress, adds_up_features, progress_of
+from debuggers.diagnosis.rules.inputs import are_codes
+from debuggers.diagnosis.rules.rates import learning_rates
 from debuggers.diagnosis.rules.relation import reconstructs
 from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, visits
@@ -13,11 +17,18 @@ from debuggers.diagnosis.series import Series
 
 GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
+SWINGS = 2.0
+"""Times its swings from one validation to the next by which a validation loss rises and not only swings."""
 NOTHING_GAINED = 0.95
 """Share of a constant output's loss above which nothing was gained over it."""
 WEAK_RELATION = 0.5
 """Correlation below which outputs explain less than a quarter of what they are to give back."""
 DROPOUT = 0.75
+"""Share that a layer drops from which it is suspect by itself."""
+HIGH_DROPOUT = 0.6
+"""The same from which it is where nothing else explains that little is learnt: 0.5 is the highest of usual ones."""
+SHRINKS = 1.0
+"""Learning rate times weight decay, over all steps, from which weights of no use shrink to exp(-1) of their size."""
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 UNSURE = 0.2
@@ -26,6 +37,9 @@ RECUR = 0.05
 """Share of a batch's rows that equal another one from which rows are few kinds, each many times in the data."""
 CAPACITY = 100.0
 """Weights for each row from which a model can keep its rows one by one."""
+CAPACITY_OF_A_TARGET = 10.0
+"""Weights for each number that a row has as targets, if that is less: one each is enough to learn any labels of random
+rows (Baum 1988), and gradients find such weights where there are several times as many."""
 
 
 def overfitting(evidence: Evidence) -> Argument:
@@ -46,8 +60,11 @@ def overfitting(evidence: Evidence) -> Argument:
     level = _level(evidence, progress) if comparable else float(validation.values.max())
     lost = (last - low) / max(level - low, 0.3 * abs(level), 1e-12)
     train = evidence["loss"].finite
-    falls = float(np.median(train.values[-max(3, len(train) // 10) :])) < progress.first
-    if lost > GAP and falls and later >= 2:
+    width = max(3, len(train) // 10)
+    at_best = np.searchsorted(train.steps, step)
+    before = float(np.median(train.values[max(0, at_best - width) : at_best + 1]))
+    falls = float(np.median(train.values[-width:])) < min(progress.first, before)
+    if lost > GAP and falls and later >= 2 and last - low > SWINGS * _swing(validation):
         argument.add(
             STRONG if lost > 2 * GAP else 0.55,
             f"the validation loss rose from {low:.3g} at step {step} to {last:.3g}, the "
@@ -103,16 +120,36 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
     same = evidence["inputs/duplicates"].values
     if len(same) and float(np.median(same)) > RECUR:  # the data have a row several times: those not seen have it, too
         return argument
+    if are_codes(evidence):  # there may be no others
+        return argument
     if not len(again) or float(np.mean(again.values[1:])) > 0.5:  # one batch over and over is a trial of the loop
         return argument
     size = sum(float(np.prod(one.shape)) for one in evidence.facts.parameters if one.role == "trained")
-    if size > CAPACITY * seen.rows:
+    if size > min(CAPACITY, CAPACITY_OF_A_TARGET * _targets_of_a_row(evidence)) * seen.rows:
         argument.add(
             0.6,
             f"about {seen.rows:.0f} rows have come {seen.each:.0f} times each, and {size:,.0f} weights have learnt "
             f"them by heart: the training loss is at {progress.last:.2g}",
         )
     return argument
+
+
+def _targets_of_a_row(evidence: Evidence) -> float:
+    """How many targets a row has; infinity where that is not known."""
+    targets, inputs = evidence.facts.targets, evidence.facts.inputs
+    if targets is None or inputs is None or not targets.shape or targets.shape[0] != (*inputs.shape, 0)[0]:
+        return math.inf
+    return float(np.prod(targets.shape[1:]))
+
+
+def _swing(validation: Series) -> float:
+    """How far a validation loss moves from one time to the next beside its trend.
+
+    The median distance of its changes from their median. The lowest of values that swing is below the others by about
+    as much, though nothing got worse.
+    """
+    changes = np.diff(validation.values)
+    return float(np.median(np.abs(changes - np.median(changes))))
 
 
 def _level(evidence: Evidence, progress: Progress) -> float:
@@ -155,8 +192,18 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, "the outputs hardly vary over a batch any more")
             elif gets_nowhere:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+            elif progress.last - progress.lowest > max(GAP * _level(evidence, progress), 3 * progress.noise):
+                argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
             elif progress.learnt > 0.6:
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    decays = _decay(evidence)
+    if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
+        argument.add(
+            MODERATE,
+            f"weight decay {strength:g} takes {1 - np.exp(-decays):.0%} of the weights' size by itself over the "
+            "training, and much was left to learn",
+            since=0,
+        )
     drops = _add_dropout(argument, evidence, progress, gets_nowhere=gets_nowhere)
     _add_other_term(argument, evidence)
     if strength >= 0.1 and argument.cause is None and gets_nowhere:
@@ -170,12 +217,28 @@ def over_regularized(evidence: Evidence) -> Argument:
     return argument
 
 
+def _decay(evidence: Evidence) -> float:
+    """The sum over all steps of learning rate times weight decay: the logarithm of what decay alone makes smaller.
+
+    Of optimizers whose decay is a part of the gradient that they divide by its size, it is no such rate: 0.
+    """
+    rates, loss, facts = learning_rates(evidence), evidence["loss"], evidence.facts
+    if not len(rates) or not len(loss) or facts.optimizer not in ("SGD", "AdamW"):
+        return 0.0
+    steps = np.arange(int(loss.steps[0]), int(loss.steps[-1]) + 1)
+    most = max(facts.groups, key=lambda group: group.parameters, default=None)
+    decay = most.settings.get("weight_decay") if most is not None else None
+    strength = float(decay) if isinstance(decay, (int, float)) else 0.0
+    return float(np.interp(steps, rates.steps, rates.values).sum()) * strength
+
+
 def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, gets_nowhere: bool) -> list[LayerFacts]:
     """The layers that drop nearly everything, and what speaks for their being too much."""
-    drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= DROPOUT]
+    drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= HIGH_DROPOUT]
     if drops:
+        drops.sort(key=lambda layer: -(layer.value or 0.0))
         argument.add(
-            0.5,
+            0.5 if (drops[0].value or 0.0) >= DROPOUT else 0.3,
             f"{drops[0].name} drops {drops[0].value:.0%} of its inputs",
             since=0,
             where=[one.name for one in drops[:3]],

@@ -5,7 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.visits import visits
+from debuggers.diagnosis.rules.visits import MANY_VISITS, visits
 
 LARGE_INPUT = 10.0
 """Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
@@ -13,8 +13,12 @@ UNEVEN = 100.0
 """Ratio of the features' scales from which the largest ones drown the others."""
 MOSTLY_EQUAL = 0.8
 """Share of a batch's rows from which one row is what the model is given, whatever the others are."""
+OFTEN_EQUAL = 0.5
+"""The same where nearly all rows that repeat are that one."""
 FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
+FEW_BATCHES = 2.5
+"""Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
 NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
 
 
@@ -52,15 +56,27 @@ def inputs_constant(evidence: Evidence) -> Argument:
         rows = size.median()
         if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
             argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=_first(same))
-    top = evidence["inputs/top_row_share"]
-    if several and argument.cause is None and len(top) >= 3 and size.median() >= 8:
-        share = top.median()
-        if share > MOSTLY_EQUAL:
-            argument.add(0.8, f"{share:.0%} of the rows of a batch are one and the same", since=_first(top))
+    if several and argument.cause is None:
+        _add_top_row(argument, evidence)
     argument.advice = (
         "Look at a batch as the model gets it: a wrong column, index, mask or a division by 255 of integers."
     )
     return argument
+
+
+def _add_top_row(argument: Argument, evidence: Evidence) -> None:
+    """One row that is most of each batch: what is read again and again has several that repeat.
+
+    Rows of few kinds, such as the places of a small world, may be equal by chance.
+    """
+    top, same = evidence["inputs/top_row_share"], evidence["inputs/duplicates"]
+    rows = evidence["inputs/batch_size"].median()
+    if len(top) < 3 or rows < 8:
+        return
+    share = top.median()
+    is_alone = len(same) > 0 and share - 1 / rows > MOSTLY_EQUAL * same.median()
+    if share > MOSTLY_EQUAL or (share > OFTEN_EQUAL and is_alone and not are_codes(evidence)):
+        argument.add(0.8, f"{share:.0%} of the rows of a batch are one and the same", since=_first(top))
 
 
 def inputs_not_normalized(evidence: Evidence) -> Argument:
@@ -118,7 +134,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
     share = same.median(0.0)
     if rows >= 4 and share >= 0.3 + _unavoidable(evidence, rows):
         argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=_first(same))
-        if share >= MOSTLY_EQUAL and top.median() > MOSTLY_EQUAL:
+        if top.median(0.0) - 1 / rows > MOSTLY_EQUAL * share:
             argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
         elif share >= 1 - 1.5 / rows:
             argument.against(STRONG, "all rows are equal: see inputs_constant")
@@ -130,6 +146,8 @@ def duplicated_data(evidence: Evidence) -> Argument:
             )
         elif repeated > 0.9 and len(evidence["validation/loss"]) == 0:
             argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+    if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
+        argument.add(0.55, drawn)
     for found in evidence.found("same_batch_on_ranks"):
         argument.add(STRONG, f"{found.evidence}: a DistributedSampler is missing", since=found.step, where=[found.name])
     argument.advice = (
@@ -139,13 +157,26 @@ def duplicated_data(evidence: Evidence) -> Argument:
     return argument
 
 
+def _few_rows(evidence: Evidence, rows: float) -> str | None:
+    """What to say of batches that are drawn again and again from hardly more rows than one has; None if they are not.
+
+    Such a data set is what a slice or a sampler has left of one. Codes may be all that there are.
+    """
+    seen = visits(evidence)
+    if seen is None or seen.each < 2 * MANY_VISITS or are_codes(evidence):
+        return None
+    is_little = rows < seen.rows < min(FEW_BATCHES * rows, FULL_BATCH_FROM)
+    text = f"batches of {rows:.0f} rows are drawn from about {seen.rows:.0f}, each of which came {seen.each:.0f} times"
+    return text if is_little else None
+
+
 def _unavoidable(evidence: Evidence, rows: float) -> float:
     """The share of a batch's rows that equal another one by chance, where inputs are of few kinds.
 
     Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones: numbers of users, words, the
     places of a small world. Measurements are equal only if they are one and the same.
     """
-    kinds = _kinds(evidence) if rows >= 1 and _are_codes(evidence) else 0.0
+    kinds = _kinds(evidence) if rows >= 1 and are_codes(evidence) else 0.0
     return 1 - kinds * (1 - (1 - 1 / kinds) ** rows) / rows if kinds >= 1 else 0.0
 
 
@@ -159,7 +190,7 @@ def _kinds(evidence: Evidence) -> float:
     return float(inputs.shape[1]) if np.allclose(mean, 1 / inputs.shape[1], rtol=1e-3) else 0.0
 
 
-def _are_codes(evidence: Evidence) -> bool:
+def are_codes(evidence: Evidence) -> bool:
     """Whether inputs are whole numbers, or zeros and ones alone: their variance is the largest that their mean allows.
 
     Those of a loss that is not known, such as a policy's, may be the places of a world, however they are written.

@@ -7,7 +7,7 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
-from debuggers.diagnosis.rules.rates import learning_rates
+from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.rules.updates import (
     EARLY,
     HEALTHY_RATIO,
@@ -24,8 +24,6 @@ THROWN = 10.0
 """Times its first value to which a loss jumps when weights have been thrown away."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
-COLLAPSED = 1e-2
-"""Share of the largest learning rate below which nothing is learnt any more."""
 
 
 def learning_rate_too_high(evidence: Evidence) -> Argument:
@@ -128,7 +126,7 @@ def _add_damage(argument: Argument, evidence: Evidence) -> None:
     if (found := died(evidence)) is not None:
         name, series = found
         argument.add(
-            MODERATE,
+            0.55,
             f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.last:.0%} at "
             "the end",
             since=int(evidence["loss"].steps[0]),
@@ -178,8 +176,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
             argument.add(WEAK, f"gradients keep their direction (cosine {cosine.median():.2f})")
         if 0.2 < progress.late_fall < 0.6 and progress.fell > 0:
             argument.add(WEAK, f"the loss falls in a straight line, by {progress.fell:.1%} in all")
-    rates = learning_rates(evidence)
-    if len(rates) and rates.last < COLLAPSED * float(rates.values.max()):
+    if has_collapsed(learning_rates(evidence)):
         argument.against(STRONG, "it was higher before: see schedule_collapsed")
     rate = _rate(evidence)
     if rate is not None and typical > 0:

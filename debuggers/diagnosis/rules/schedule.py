@@ -5,9 +5,9 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.learning_rate import COLLAPSED
-from debuggers.diagnosis.rules.rates import learning_rates
+from debuggers.diagnosis.rules.rates import COLLAPSED, learning_rates
 from debuggers.diagnosis.rules.updates import (
+    AGREE,
     ENOUGH,
     LARGE_RATIO,
     SMALL_RATIO,
@@ -15,8 +15,10 @@ from debuggers.diagnosis.rules.updates import (
     UNDER_WAY,
     collapse,
     is_trial,
+    late_agreement,
     travelled,
 )
+from debuggers.diagnosis.series import Series
 
 FEWEST = 20
 """Points of a loss from which its end is judged."""
@@ -27,6 +29,10 @@ BEGUN = 0.1
 MOSTLY_LEARNT = 0.7
 """Share of the way to a loss of zero that a training has gone, from its first loss or from that of a constant output
 where it went on from weights that were trained before, from which it was not stopped too early."""
+SHORT_WAY = 0.2
+"""Share of the way at its largest rate from which a schedule has ended the training long before its end."""
+UNFINISHED = 0.6
+"""Share of the loss of a constant output below which much is left to learn."""
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 
@@ -34,27 +40,39 @@ LASTING = 0.1
 def schedule_collapsed(evidence: Evidence) -> Argument:
     """The learning rate is below a hundredth of its largest for more than a third of the run, and the loss stands.
 
-    A decay to zero at the end is healthy.
+    Or all steps together go no further than a fifth of them at the largest rate would, and much was left to learn. A
+    decay to zero at the end is healthy: a straight line or a cosine goes half of that way.
     """
     argument = Argument("schedule_collapsed")
-    rates, loss = learning_rates(evidence), evidence["loss"].finite
+    rates, loss, progress = learning_rates(evidence), evidence["loss"].finite, progress_of(evidence)
     if len(rates) < 4 or float(rates.values.max()) <= 0:
         return argument
     peak = int(rates.values.argmax())
-    low = np.flatnonzero(rates.values[peak:] < COLLAPSED * rates.values[peak])
-    if not len(low):
-        return argument
-    step, first, last = int(rates.steps[peak + low[0]]), int(rates.steps[0]), int(rates.steps[-1])
+    largest, first, last = float(rates.values[peak]), int(rates.steps[0]), int(rates.steps[-1])
+    low = np.flatnonzero(rates.values[peak:] < COLLAPSED * largest)
+    step = int(rates.steps[peak + low[0]]) if len(low) else last
     share = (last - step) / max(1, last - first)
-    if share < 0.35 or not (rates.values[peak + low[0] :] < 2 * COLLAPSED * rates.values[peak]).all():
+    stays = len(low) > 0 and bool((rates.values[peak + low[0] :] < 2 * COLLAPSED * largest).all())
+    if share >= 0.35 and stays:
+        argument.add(
+            STRONG,
+            f"the learning rate fell from {largest:.3g} to {rates.values[-1]:.3g}, "
+            f"since step {step} it is below a "
+            f"hundredth of its largest: {share:.0%} of the run",
+            since=step,
+        )
+    elif (way := _way(rates.since(int(rates.steps[peak])))) is not None and way < SHORT_WAY:
+        step = int(rates.steps[peak + int(np.flatnonzero(rates.values[peak:] < largest / 10)[0])])
+        unfinished = progress is not None and not progress.failed and progress.learnt < UNFINISHED
+        if last - int(rates.steps[peak]) > 0.5 * (last - first) and unfinished:
+            argument.add(
+                0.45,
+                f"the learning rate fell from {largest:.3g} to {rates.values[-1]:.3g}: all steps together go as far as "
+                f"{way:.0%} of them would at its largest",
+                since=int(rates.steps[peak]),
+            )
+    if argument.cause is None:
         return argument
-    argument.add(
-        STRONG,
-        f"the learning rate fell from {rates.values[peak]:.3g} to {rates.last:.3g}, "
-        f"since step {step} it is below a "
-        f"hundredth of its largest: {share:.0%} of the run",
-        since=step,
-    )
     after, before = loss.since(step).values, loss.until(step).values
     if len(after) >= 4 and len(before) >= 2 and float(np.median(before[:3])) > float(np.median(after[-5:])) > 0.0:
         rest = float(np.median(after[-5:])) / float(np.median(before[:3]))
@@ -65,6 +83,14 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
         f"{last - first} steps; call scheduler.step() once an epoch if it counts epochs."
     )
     return argument
+
+
+def _way(rates: Series) -> float | None:
+    """The mean learning rate over its largest, which is the first one; None if it does not fall below a tenth."""
+    if len(rates) < 4 or float(rates.values[-1]) >= 0.1 * float(rates.values[0]):
+        return None
+    steps = np.arange(int(rates.steps[0]), int(rates.steps[-1]) + 1)
+    return float(np.interp(steps, rates.steps, rates.values).mean() / rates.values[0])
 
 
 def missing_warmup(evidence: Evidence) -> Argument:
@@ -165,8 +191,10 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             MODERATE,
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
         )
-    if under_way and progress.late_fall > 0.2:
-        argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size")
+    agree = late_agreement(evidence)
+    if under_way and (progress.late_fall > 0.2 or (agree > AGREE and progress.learnt < BEGUN)):
+        argued = f", and gradients agree to the end (cosine {agree:.2f})" if agree > AGREE else ""
+        argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size{argued}")
         above_noise = progress.first - progress.last > 5 * progress.noise
         if above_noise and len(evidence["baseline_loss"]) and progress.learnt < BEGUN:
             argument.add(

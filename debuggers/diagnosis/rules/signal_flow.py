@@ -1,10 +1,13 @@
 """Causes in how values and gradients pass through the layers: depth, dead and saturated units."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
 from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
@@ -19,6 +22,8 @@ GROWTH = 70.0
 JUMP = 50.0
 """Times its median, or its first values, from which the norm of the gradients explodes at single steps."""
 _FLOAT32 = float(np.finfo(np.float32).eps)
+LOW_BIAS = -0.5
+"""Mean of a bias that no usual initialisation gives."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
 
@@ -192,8 +197,16 @@ def dead_units(evidence: Evidence) -> Argument:
     zeros = evidence.found("zero_gradient")
     if argument.cause is not None and zeros:
         argument.add(MODERATE, zeros[0].message, since=zeros[0].step)
+    held = _held_down(evidence, hit)
+    if held is not None:
+        argument.add(
+            STRONG,
+            f"the mean of {held.name} is {held.mean:.2g} at first, which holds {held.name.rpartition('.')[0]} down",
+            since=0,
+            where=[held.name],
+        )
     progress = progress_of(evidence)
-    if argument.cause is not None and progress is not None and progress.learnt > 0.6:
+    if argument.cause is not None and held is None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     elif argument.cause is not None and progress is not None and progress.learnt < 0.2:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
@@ -201,6 +214,24 @@ def dead_units(evidence: Evidence) -> Argument:
         "Start biases at 0, lower the learning rate if they died after a large update, or use LeakyReLU or GELU."
     )
     return argument
+
+
+def _held_down(evidence: Evidence, dead: Mapping[str, Series]) -> ParameterFacts | None:
+    """A bias that starts so far below zero that its units are dead at the first step, and stay so.
+
+    Default initialisations draw biases from within one over the root of the number of inputs, around zero, or set them
+    to zero: units that are dead by chance of their weights are far fewer, and gradients reach the others.
+    """
+    names = [layer.name for layer in evidence.facts.layers]
+    biases = {one.name: one for one in evidence.facts.parameters if one.name.endswith("bias") and len(one.shape) == 1}
+    for name, series in dead.items():
+        if series.first < 0.5 or name not in names:
+            continue
+        before = [f"{of}.bias" if of else "bias" for of in names[names.index(name) :: -1]]
+        bias = next((biases[of] for of in before if of in biases), None)
+        if bias is not None and bias.mean < LOW_BIAS:
+            return bias
+    return None
 
 
 def saturated_units(evidence: Evidence) -> Argument:

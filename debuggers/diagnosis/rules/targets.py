@@ -1,5 +1,7 @@
 """Causes in the targets."""
 
+import math
+
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
@@ -7,12 +9,17 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
 from debuggers.diagnosis.rules.chance import binomial_deviation
-from debuggers.diagnosis.rules.relation import CHANCE, explains, learnt_of_new_rows, reconstructs
-from debuggers.diagnosis.rules.updates import ENOUGH, STAYED, TRIAL, travelled
+from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
+from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, learnt_of_new_rows, reconstructs
+from debuggers.diagnosis.rules.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
+FAR_RARER = 30.0
+"""The same from which a class is far too rare for a loss that weighs all rows alike."""
+FEW_VISITS = 3.0
+"""Times that each row has come up to which what the model says of it is as good as of new ones."""
 
 
 def single_class_labels(evidence: Evidence) -> Argument:
@@ -67,6 +74,9 @@ def class_imbalance(evidence: Evidence) -> Argument:
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
     elif len(few) >= 3 and float(np.mean(few)) < 0.5:
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
+    elif _comes_again(evidence):
+        if most > FAR_RARER * least and _has_a_class_for_each_row(evidence):
+            argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
     elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
         argument.against(MODERATE, "the model predicts the other classes, too")
     if of_one_class(evidence) is not None and always_the_same_class(evidence):
@@ -78,14 +88,44 @@ def class_imbalance(evidence: Evidence) -> Argument:
     return argument
 
 
-def _stays_near(evidence: Evidence, floor: float) -> bool:
-    """Whether the loss is near that of a constant output in both quarters of its second half.
+def _comes_again(evidence: Evidence) -> bool:
+    """Whether rows have come so often that what the model predicts of them may be learnt by heart."""
+    seen = visits(evidence)
+    return seen is not None and seen.each > FEW_VISITS
 
-    A loss that has only arrived there is on its way: what is learnt first are the classes' shares.
+
+def _has_a_class_for_each_row(evidence: Evidence) -> bool:
+    """Whether each row has one target, as pixels and words have not, in a loss that weighs all classes alike."""
+    targets, inputs, loss = evidence.facts.targets, evidence.facts.inputs, evidence.facts.loss
+    if targets is None or inputs is None or loss is None or not targets.shape or not inputs.shape:
+        return False
+    alike = loss.kind in ("cross_entropy", "nll", "bce", "bce_with_logits") and not loss.weighted and loss.terms == 1
+    return alike and int(np.prod(targets.shape)) == targets.shape[0] == inputs.shape[0]
+
+
+def _stays_near(evidence: Evidence, floor: float) -> bool:
+    """Whether the loss is near that of a constant output in both quarters of its second half, and was never far below.
+
+    A loss that has only arrived there is on its way: what is learnt first are the classes' shares. Single losses of
+    small batches may be far below by chance, those of a whole eighth of the training are not; what is near it is the
+    mean of losses that are skewed, and the median of those with outliers.
     """
     losses = evidence["loss"].finite.values
     quarters = np.array_split(losses[len(losses) // 2 :], 2)
-    return all(len(part) and abs(float(np.median(part)) - floor) < 0.1 * floor for part in quarters)
+    is_near = all(
+        len(part) and min(abs(float(np.mean(part)) - floor), abs(float(np.median(part)) - floor)) < 0.1 * floor
+        for part in quarters
+    )
+    return is_near and min(float(np.median(part)) for part in np.array_split(losses, 8) if len(part)) > 0.8 * floor
+
+
+def _late_correlation(evidence: Evidence) -> tuple[float, float] | None:
+    """The mean correlation of late batches, and up to which it may be chance; None where it was not measured."""
+    known, rows = evidence["correlation"].finite.values, evidence["inputs/batch_size"].finite.values
+    late = known[-max(FEWEST, len(known) // 3) :]
+    if len(late) < FEWEST or not len(rows):
+        return None
+    return float(np.mean(late)), 2 / math.sqrt(len(late) * max(1.0, float(np.median(rows)) - 3))
 
 
 def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bool:
@@ -123,6 +163,23 @@ def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None
         argument.against(STRONG, "outputs and targets go together: a line through them explains a quarter and more")
 
 
+def _add_hits(argument: Argument, evidence: Evidence) -> None:
+    """Whether outputs hit their targets more often than chance, or vary with them."""
+    accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
+    related = _late_correlation(evidence)
+    if len(accuracy) and len(top):
+        last, share = accuracy.late().values, top.last
+        late = float(np.mean(last))
+        if late > share + CHANCE * binomial_deviation(evidence, share, len(last)):
+            argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
+        elif late < 1.3 * share:
+            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")
+    elif argument.cause is not None and related is not None and abs(related[0]) < related[1]:
+        argument.add(
+            MODERATE, f"the correlation of outputs and targets is {related[0]:.2f} at the end, no more than chance"
+        )
+
+
 def labels_unrelated(evidence: Evidence) -> Argument:
     """The loss stays at that of the best constant output, although weights move and outputs vary.
 
@@ -134,7 +191,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if progress is None or progress.failed or not len(baseline):
         return argument
     floor = baseline.median()
-    near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor) and progress.lowest > 0.8 * floor
+    near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor)
     ratio = evidence["update_ratio"].finite
     moves = ratio.median() > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite
@@ -160,14 +217,14 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         )
     if argument.cause is not None:
         _add_relation(argument, evidence, near=near)
-    accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
-    if near and len(accuracy) and len(top):
-        last, share = accuracy.late().values, top.last
-        late = float(np.mean(last))
-        if late > share + CHANCE * binomial_deviation(evidence, share, len(last)):
-            argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
-        elif late < 1.3 * share:
-            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")
+        if near and (agree := late_agreement(evidence)) > AGREE:
+            argument.against(
+                MODERATE, f"the gradients of neighbouring steps agree (cosine {agree:.2f}): it has only begun"
+            )
+        if has_collapsed(learning_rates(evidence)):
+            argument.against(STRONG, "the learning rate had fallen to nearly nothing by then: see schedule_collapsed")
+    if near:
+        _add_hits(argument, evidence)
     validation = evidence["validation/loss"].finite
     seen = visits(evidence)
     few = seen is not None and seen.rows < FEW_ROWS  # what is learnt of them need not hold for others: see overfitting
@@ -191,6 +248,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if argument.cause is not None and trained < 0.8 * whole:
         argument.against(STRONG, f"only {trained / whole:.0%} of the model's weights are trained")
     rare = evidence["targets/rarest_share_so_far"].values[-1:]
+    top = evidence["targets/top_share_so_far"]
     is_one_class = top.last > 0.8
     if argument.cause is not None and is_one_class and len(rare) and top.last >= IMBALANCE * rare[-1]:
         argument.against(MODERATE, "one class has nearly all targets: see class_imbalance")

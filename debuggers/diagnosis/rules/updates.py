@@ -23,6 +23,9 @@ ENOUGH = 60
 """The same from which a training that is still where it began was meant to get further."""
 EARLY = 10
 """Steps in which an update that is too large shows first."""
+AGREE = 0.5
+"""Cosine from which the gradients of neighbouring steps have more in common than not."""
+_FEWEST = 5
 _CONSTANT = 0.1
 """Share of its first spread over a batch below which an output has become nearly constant."""
 
@@ -31,6 +34,19 @@ def is_trial(evidence: Evidence) -> bool:
     """Whether there were fewer than 100 steps, and no two validations that say that more was meant."""
     validations = max(len(evidence["validation/loss"].finite), evidence.facts.validations)
     return len(evidence["loss"]) < TRIAL and validations < 2
+
+
+def late_agreement(evidence: Evidence) -> float:
+    """Returns the cosine of gradients of neighbouring steps at the end; 0 where batches are the same, or unknown.
+
+    Gradients of different batches that agree say that all of them still want the same change: near a minimum, or where
+    there is nothing to learn, what is left of them is noise.
+    """
+    cosine, again = evidence["gradient_cosine"].finite.values, evidence["inputs/repeated"].values[1:]
+    late = cosine[-max(_FEWEST, len(cosine) // 3) :]
+    if len(late) < _FEWEST or (len(again) and float(np.mean(again)) > 0.5):
+        return 0.0
+    return float(np.median(late))
 
 
 def died(evidence: Evidence) -> tuple[str, Series] | None:

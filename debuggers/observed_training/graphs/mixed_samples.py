@@ -1,7 +1,7 @@
 """Sees operators of a model that mix the samples of a batch: over the first dimension, where it should not."""
 
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from debuggers.observed_training.graphs.graph_nodes import operands, operator, shape_of
@@ -90,7 +90,7 @@ class MixedSamples:
             # Sequences may be parts of samples, as the lines of texts are: there are a multiple of the samples then.
             if steps == rows and batch not in (1, rows) and not (is_first and self._may_be_parts(batch)):
                 return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
-        return self._view or _in_graph(root, rows, outputs)
+        return self._view or _in_graph(root, self._given, outputs)
 
     def _may_be_parts(self, batch: int) -> bool:
         return batch % self._given[0] == 0 and batch not in self._given[1:]
@@ -117,13 +117,14 @@ def _readers(model: torch.nn.Module | None) -> dict[torch.nn.Module, str]:
     return dict([*recurrent, *[pair for pair in named if isinstance(pair[0], _FIRST)][:2]])
 
 
-def _in_graph(root: Any, rows: int, outputs: Container[int]) -> str:
+def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int]) -> str:
+    rows = given[0]
     waiting, seen, inside = [root], {root}, set()
     while waiting:
         node = waiting.pop(0)
         if node in inside or node_number(node) in outputs:
             inside.update([node, *operands(node)])
-        text = _mixes(node, rows) or (_goes_over_batch(node, rows) if node in inside else "")
+        text = _mixes(node, given) or (_goes_over_batch(node, rows) if node in inside else "")
         if text:
             return text
         if len(seen) < _MOST_NODES:
@@ -133,17 +134,17 @@ def _in_graph(root: Any, rows: int, outputs: Container[int]) -> str:
     return ""
 
 
-def _mixes(node: Any, rows: int) -> str:
+def _mixes(node: Any, given: tuple[int, ...]) -> str:
     """What an operator does to the batch, if it mixes its samples; not where its sizes may be the batch's by chance."""
-    name = operator(node)
+    name, rows = operator(node), given[0]
     if name in _SOFTMAXES:
-        return _softmax(node, shape_of(node), rows)
+        return _softmax(node, shape_of(node), given)
     if name in _VIEWS and len(inner := operands(node)) == 1:
         before, after = shape_of(inner[0]), shape_of(node)
         if _moves_batch(before, after, rows):
             return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
     if name.startswith(_ATTENTION) and len(shape := shape_of(node)) == 4:
-        return _attention(shape[0], shape[2], rows)
+        return _attention(node, shape[0], shape[2], given)
     return ""
 
 
@@ -175,18 +176,24 @@ def _is_batch(shape: tuple[int, ...], rows: int) -> bool:
 
 def _reads_data(node: Any) -> bool:
     """Whether what a node computes depends on data, which need no gradient: weights may have the batch's size, too."""
+    for one in _before(node):
+        name = operator(one)
+        if name.startswith("Embedding"):
+            return True
+        if name in _READ_DATA and any(following is None for following, _ in one.next_functions):
+            return True
+    return False
+
+
+def _before(node: Any) -> Iterator[Any]:
+    """Yields a node and those that it is computed from, up to a number."""
     waiting, seen = [node], {node}
     while waiting and len(seen) < _MOST_NODES:
         node = waiting.pop()
-        name = operator(node)
-        if name.startswith("Embedding"):
-            return True
-        if name in _READ_DATA and any(following is None for following, _ in node.next_functions):
-            return True
+        yield node
         new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
         seen.update(new)
         waiting += new
-    return False
 
 
 def _dimension(value: Any, dimensions: int) -> int | None:
@@ -196,22 +203,35 @@ def _dimension(value: Any, dimensions: int) -> int | None:
     return (value - (1 << 64) if value >= 1 << 63 else value) % dimensions
 
 
-def _softmax(node: Any, shape: tuple[int, ...], rows: int) -> str:
+def _softmax(node: Any, shape: tuple[int, ...], given: tuple[int, ...]) -> str:
+    rows = given[0]
     dimension = _dimension(saved_value(node, "dim"), len(shape))
     if dimension is None or len(shape) < 2:
         return ""
     if dimension == 0 and _is_batch(shape, rows):
         return f"a softmax over dimension 0 of {shape} lets the {rows} samples of a batch compete"
     if len(shape) == 4 and dimension == 3 and shape[2] == rows:
-        return _attention(shape[0], shape[3], rows)
+        return _attention(node, shape[0], shape[3], given)
     return ""
 
 
-def _attention(batch: int, length: int, rows: int) -> str:
-    """Scores (batch, heads, length, length) of which the length is the batch's."""
-    if length == rows and batch > 1 and batch % rows:
-        return f"attention runs over the {rows} samples of a batch, for {batch} positions apart: batch_first is missing"
-    return ""
+def _attention(node: Any, batch: int, length: int, given: tuple[int, ...]) -> str:
+    """Scores (batch, heads, length, length) of which the length is the batch's.
+
+    Samples may be cut into parts as long as there are samples: there are a multiple of the samples then, and a reshape
+    that cut them.
+    """
+    rows = given[0]
+    if length != rows or batch in (1, rows):
+        return ""
+    if batch % rows == 0 and (batch not in given[1:] or _is_cut(node, batch, rows)):
+        return ""
+    return f"attention runs over the {rows} samples of a batch, for {batch} positions apart: batch_first is missing"
+
+
+def _is_cut(node: Any, parts: int, length: int) -> bool:
+    """Whether a reshape before a node makes parts of that length."""
+    return any(operator(one) in _VIEWS and shape_of(one)[:2] == (parts, length) for one in _before(node))
 
 
 def _moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:

@@ -32,7 +32,7 @@ def test_the_cause_of_a_later_nan_is_found_in_the_batch_that_brought_it(given):
             nn.functional.cross_entropy(model(batch(step)), targets[step]).backward()
             optimizer.step()
 
-    (cause,) = session.report().causes
+    (cause,) = [one for one in session.report().causes if one.is_likely]
     assert (cause.code, cause.since_step) == ("non_finite_inputs", BROKEN)
 
 

@@ -130,6 +130,14 @@ def test_each_kind_of_finding_has_an_area():
     assert [area.text for area in health_by_area(homeless) if area.name == "other"] == []
 
 
+def test_an_area_is_bad_by_a_likely_cause_alone_and_so_is_the_verdict():
+    causes = (Cause(code="no_update", confidence=0.9), Cause(code="class_imbalance", confidence=0.5))
+    given = ReportContent(title="run", causes=causes, evidence=Evidence(facts=Facts(steps=9, model="Net")))
+    assert [area.state for area in health_by_area(given) if area.state] == ["bad"]
+    assert "steps change no weights" in given.verdict
+    assert "class" not in given.verdict
+
+
 def test_each_cause_has_an_area_and_pictures_that_exist():
     codes = [code for area in AREAS for code in area.codes]
     known = {one.name for one in (*OF_A_STEP, *OF_PARAMETERS, *OF_LAYERS, *RECORDED_ELSEWHERE)}

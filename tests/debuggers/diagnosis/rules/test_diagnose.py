@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.argument import Argument
 from debuggers.diagnosis.cause import TITLES
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import (
@@ -161,6 +162,39 @@ def test_a_consequence_that_came_later_ranks_below_its_cause_and_says_so():
     assert causes[0].since_step == 5
     for cause in causes[1:]:
         assert "it follows from non_finite_inputs" in cause.against
+
+
+def named(*causes):
+    """Rules that each name a cause with a confidence."""
+
+    def rule(code, weight):
+        return lambda _: Argument(code).add(weight, "a sign")
+
+    return tuple(rule(*cause) for cause in causes)
+
+
+def reported(monkeypatch, *causes):
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", named(*causes))
+    return [(cause.code, round(cause.confidence, 3)) for cause in diagnose(Evidence())]
+
+
+def test_what_is_possible_is_named_beside_a_likely_cause_alone(monkeypatch):
+    assert reported(monkeypatch, ("memory_leak", 0.5), ("class_imbalance", 0.4)) == []
+    likely = reported(monkeypatch, ("memory_leak", 0.51), ("class_imbalance", 0.26), ("shape_broadcast", 0.25))
+    assert likely == [("memory_leak", 0.51), ("class_imbalance", 0.26)]
+
+
+def test_a_consequence_is_named_with_half_of_its_confidence(monkeypatch):
+    causes = reported(monkeypatch, ("labels_unrelated", 0.9), ("schedule_collapsed", 0.6))
+    assert causes == [("schedule_collapsed", 0.6), ("labels_unrelated", 0.45)]
+
+
+def test_causes_that_lead_to_one_another_in_a_circle_are_named(monkeypatch):
+    circle = ("wrong_output_or_loss", 0.9), ("vanishing_gradients", 0.8), ("dead_units", 0.7)
+    leads = {"wrong_output_or_loss": ("vanishing_gradients",), "vanishing_gradients": ("dead_units",),
+             "dead_units": ("wrong_output_or_loss",)}  # fmt: skip
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose._LEADS_TO", leads)
+    assert reported(monkeypatch, *circle) == list(circle)
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])

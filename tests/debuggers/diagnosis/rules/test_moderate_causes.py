@@ -68,6 +68,28 @@ TRANSFORMER = Facts(
 DROPPING = Facts(steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="drop", kind="Dropout", value=0.8),))
 TWO_TERMS = Facts(steps=STEPS, loss=LossFacts(kind="mse", reduction="mean", terms=2))
 WIDE = Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(ParameterFacts(name="fc.weight", shape=(64, 64)),))
+
+
+def of_targets(*shape, codes=False):
+    """420 weights, and batches of 16 rows of four numbers, or of codes, with targets of that shape for each."""
+    weight, inputs = ParameterFacts(name="fc.weight", shape=(20, 21)), BatchFacts(shape=(16, 4), integer=codes)
+    return Facts(
+        steps=STEPS, loss=CROSS_ENTROPY, parameters=(weight,), inputs=inputs, targets=BatchFacts(shape=(16, *shape))
+    )
+
+
+SMALL = Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(ParameterFacts(name="fc.weight", shape=(10, 64)),))
+HELD_DOWN = Facts(
+    steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="fc", kind="Linear"), LayerFacts(name="act", kind="ReLU")),
+    parameters=(WEIGHT, ParameterFacts(name="fc.bias", shape=(64,), mean=-0.6, std=1.0)),
+)  # fmt: skip
+DEAD = {"dead_units": {"act": np.full(20, 0.55)}}
+HALF_DROPPED = Facts(steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="drop", kind="Dropout", value=0.6),))
+DECAYED = Facts(steps=STEPS, loss=CROSS_ENTROPY, optimizer="SGD", groups=(GroupFacts(settings={"weight_decay": 0.1}),))
+OF_ROWS = {"facts": Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(WEIGHT,), inputs=BatchFacts(shape=(16, 9)),
+                          targets=BatchFacts(shape=(16,), integer=True))}  # fmt: skip
+RARE = {"targets__classes_so_far": 5.0, "targets__top_share_so_far": 0.9, "inputs__repeated_rows": 1.0,
+        "inputs__batch_size": 16.0, "minority_accuracy": np.full(10, 0.9), "top_predicted_share": 0.9}  # fmt: skip
 STRANGERS = Facts(steps=20, parameters=tuple(
     ParameterFacts(name=name, shape=(8, 8), role="outside_optimizer") for name in ("a", "b")))  # fmt: skip
 FROZEN = Facts(steps=STEPS, parameters=(
@@ -86,6 +108,7 @@ ROWS = {"inputs__batch_size": 16.0, "baseline_loss": 2.3, "inputs__repeated": 0.
 FEW_ROWS = ROWS | {"inputs__rows_so_far": 40.0, "inputs__repeated_rows": 1.0}
 ONE_BATCH = {"inputs__repeated": 1.0}
 MOVES = {"update_ratio": 0.02, "outputs__batch_std": 0.3}
+STANDS = MOVES | {"baseline_loss": 2.3, "accuracy": np.full(10, 0.1), "targets__top_share_so_far": 0.12}
 CASES = [
     ("stopped_too_early", evidence(late(0.5), update_ratio=0.01), evidence(to(1.0), update_ratio=0.01)),
     ("stopped_too_early", evidence(late(0.5, 60), update_ratio=0.01), evidence(late(0.5, 59), update_ratio=0.01)),
@@ -120,8 +143,60 @@ CASES = [
     ("overfitting", evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS),
      evidence(to(0.05), facts=WIDE, inputs__rows_so_far=40.0, inputs__repeated_rows=1.0, **ROWS | ONE_BATCH)),
     ("overfitting",
-     evidence(to(0.05), evaluation__entropy=0.48, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS),
-     evidence(to(0.05), evaluation__entropy=0.44, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0, **ROWS)),
+     evidence(to(0.05), facts=SMALL, evaluation__entropy=0.48, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0,
+              **ROWS),
+     evidence(to(0.05), facts=SMALL, evaluation__entropy=0.44, inputs__rows_so_far=90.0, inputs__repeated_rows=1.0,
+              **ROWS)),
+    ("overfitting",
+     evidence(to(0.05), facts=of_targets(), **FEW_ROWS), evidence(to(0.05), facts=of_targets(2), **FEW_ROWS)),
+    ("overfitting",
+     evidence(to(0.05), facts=of_targets(), **FEW_ROWS), evidence(to(0.05), facts=of_targets(codes=True), **FEW_ROWS)),
+    ("overfitting",
+     evidence(to(0.8), validation__loss=[2.0, 1.0, 1.2, 1.2, 1.4], baseline_loss=2.3),
+     evidence(to(0.8), validation__loss=[2.0, 1.0, 1.6, 0.9, 1.2], baseline_loss=2.3)),
+    ("dead_units", evidence(to(0.2), facts=HELD_DOWN, tensors=DEAD), evidence(to(0.2), tensors=DEAD)),
+    ("learning_rate_too_high",
+     evidence(to(1.5), update_ratio=[0.05] * 20, tensors={"dead_units": {"fc": np.linspace(0, 0.95, 20)}}),
+     evidence(to(1.5), update_ratio=[0.03] * 20, tensors={"dead_units": {"fc": np.linspace(0, 0.95, 20)}})),
+    ("inputs_constant",
+     evidence(to(2.2), inputs__top_row_share=0.55, inputs__duplicates=0.55, inputs__batch_size=32.0),
+     evidence(to(2.2), inputs__top_row_share=0.55, inputs__duplicates=0.70, inputs__batch_size=32.0)),
+    ("duplicated_data",
+     evidence(to(0.5), inputs__rows_so_far=39.0, inputs__repeated_rows=1.0, **ROWS),
+     evidence(to(0.5), inputs__rows_so_far=41.0, inputs__repeated_rows=1.0, **ROWS)),
+    ("over_regularized", evidence(to(1.6), facts=HALF_DROPPED), evidence(to(1.4), facts=HALF_DROPPED)),
+    ("over_regularized",
+     evidence(to(1.0), facts=DECAYED, learning_rate=0.1, weight_norm=np.geomspace(1, 0.65, 20)),
+     evidence(to(1.0), facts=DECAYED, learning_rate=0.08, weight_norm=np.geomspace(1, 0.65, 20))),
+    ("schedule_collapsed",
+     evidence(to(1.2), baseline_loss=2.3, learning_rate=0.95 ** np.arange(STEPS)),
+     evidence(to(0.8), baseline_loss=2.3, learning_rate=0.95 ** np.arange(STEPS))),
+    ("learning_rate_too_low", evidence(STANDING, update_ratio=5e-6, learning_rate=np.linspace(1e-5, 0, STEPS)),
+     evidence(STANDING, update_ratio=5e-6, learning_rate=np.geomspace(1e-3, 1e-7, STEPS))),
+    ("schedule_collapsed",
+     evidence(STANDING, learning_rate=0.9 ** np.arange(STEPS), **STANDS),
+     evidence(STANDING, learning_rate=np.linspace(1, 0, STEPS), **STANDS)),
+    ("over_regularized",
+     evidence(np.r_[to(0.3)[:60], np.linspace(0.3, 0.65, 60)], baseline_loss=2.3, weight_norm=np.geomspace(1, 0.6, 20)),
+     evidence(np.r_[to(0.3)[:60], np.linspace(0.3, 0.5, 60)], baseline_loss=2.3, weight_norm=np.geomspace(1, 0.6, 20))),
+    ("overfitting",
+     evidence(to(0.8), validation__loss=[2.0, 1.0, 1.2, 1.4, 1.6], baseline_loss=2.3),
+     evidence(np.r_[to(0.8)[:60], np.linspace(0.8, 1.5, 60)], validation__loss=[2.0, 1.0, 1.2, 1.4, 1.6],
+              baseline_loss=2.3)),
+    ("labels_unrelated",
+     evidence(2.3 + 0.5 * np.tile([0, 0, 0, 0, 1, -2, -2, -2, 0, 0], 12), baseline_loss=2.3, inputs__batch_size=32.0,
+              correlation=np.tile([0.1, -0.1], 10), **MOVES),
+     evidence(2.3 + 0.5 * np.tile([0, 0, 0, 0, 1, -2, -2, -2, 0, 0], 12), baseline_loss=2.3, inputs__batch_size=32.0,
+              correlation=np.full(20, 0.3), **MOVES)),
+    ("stopped_too_early",
+     evidence(to(2.2, 4.0), facts=OF_VALUES, update_ratio=3e-3, baseline_loss=2.3, gradient_cosine=np.full(20, 0.55)),
+     evidence(to(2.2, 4.0), facts=OF_VALUES, update_ratio=3e-3, baseline_loss=2.3, gradient_cosine=np.full(20, 0.45))),
+    ("labels_unrelated",
+     evidence(STANDING, gradient_cosine=np.full(20, 0.45), **STANDS),
+     evidence(STANDING, gradient_cosine=np.full(20, 0.55), **STANDS)),
+    ("class_imbalance",
+     evidence(to(0.2), inputs__rows_so_far=500.0, targets__rarest_share_so_far=0.029, **RARE, **OF_ROWS),
+     evidence(to(0.2), inputs__rows_so_far=500.0, targets__rarest_share_so_far=0.031, **RARE, **OF_ROWS)),
     ("overfitting",
      evidence(to(0.05), facts=WIDE, inputs__duplicates=0.0, **FEW_ROWS),
      evidence(to(0.05), facts=WIDE, inputs__duplicates=0.2, **FEW_ROWS)),

@@ -377,7 +377,7 @@ COLLAPSED = {"update_ratio": np.geomspace(0.05, 0.002, STEPS), "outputs__batch_s
 
 def test_outputs_that_large_updates_made_constant_are_not_blamed_on_the_labels():
     causes = diagnose(evidence(**COLLAPSED, facts=of_loss()))
-    assert [cause.code for cause in causes] == ["learning_rate_too_high"]
+    assert [cause.code for cause in causes if cause.is_likely] == ["learning_rate_too_high"]
     small = COLLAPSED | {"update_ratio": np.geomspace(0.03, 0.002, STEPS)}
     assert [cause.code for cause in diagnose(evidence(**small, facts=of_loss()))] == ["labels_unrelated"]
 

@@ -116,6 +116,15 @@ def test_lines_of_texts_may_be_as_long_as_a_batch():
     assert found(lines, rows=TIME) == ""
 
 
+def test_attention_over_samples_is_found_where_positions_are_a_multiple_of_them():
+    codes = torch.arange(6 * 12).view(6, 12) % 7
+    cut = Reader(lambda x, layer: layer(x.reshape(-1, 6, FEATURES)).mean(1).view(len(x), -1, FEATURES).mean(1),
+                 layer=encoder(batch_first=True).layers["layer"])  # fmt: skip
+    texts = [found(model, inputs=codes) for model in (encoder(batch_first=False), encoder(batch_first=True), cut)]
+    assert "for 12 positions apart" in texts[0]
+    assert texts[1:] == ["", ""]
+
+
 def test_of_outputs_of_other_rows_nothing_is_said():
     language = nn.Sequential(nn.Embedding(7, FEATURES), nn.Softmax(0))
     assert found(language) is None
