@@ -116,6 +116,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "vanishing_gradients",
         "stopped_too_early",
         "dead_units",
+        "target_out_of_range",  # outputs of weights that are nearly nothing
     ),
     "learning_rate_too_low": ("stopped_too_early", "labels_unrelated", "flipped_loss_sign"),
     "stopped_too_early": ("labels_unrelated",),

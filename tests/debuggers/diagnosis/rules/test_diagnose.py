@@ -189,6 +189,11 @@ def test_a_consequence_is_named_with_half_of_its_confidence(monkeypatch):
     assert causes == [("schedule_collapsed", 0.6), ("labels_unrelated", 0.45)]
 
 
+def test_outputs_of_weights_that_decay_reach_no_target(monkeypatch):
+    causes = reported(monkeypatch, ("over_regularized", 0.82), ("target_out_of_range", 0.6))
+    assert causes == [("over_regularized", 0.82), ("target_out_of_range", 0.3)]
+
+
 def test_causes_that_lead_to_one_another_in_a_circle_are_named(monkeypatch):
     circle = ("wrong_output_or_loss", 0.9), ("vanishing_gradients", 0.8), ("dead_units", 0.7)
     leads = {"wrong_output_or_loss": ("vanishing_gradients",), "vanishing_gradients": ("dead_units",),
