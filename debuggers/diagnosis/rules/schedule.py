@@ -22,6 +22,8 @@ from debuggers.diagnosis.series import Series
 
 FEWEST = 20
 """Points of a loss from which its end is judged."""
+SLOWED = 0.25
+"""Share of a fall that comes in the last third where it has hardly slowed down: three quarters of a straight line's."""
 HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
 BEGUN = 0.1
@@ -192,7 +194,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
         )
     agree = late_agreement(evidence)
-    if under_way and (progress.late_fall > 0.2 or (agree > AGREE and progress.learnt < BEGUN)):
+    if under_way and (progress.late_fall > SLOWED or (agree > AGREE and progress.learnt < BEGUN)):
         argued = f", and gradients agree to the end (cosine {agree:.2f})" if agree > AGREE else ""
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size{argued}")
         above_noise = progress.first - progress.last > 5 * progress.noise

@@ -61,6 +61,11 @@ def late(bend, length=STEPS):
     return 2.3 - 2.0 * np.clip(np.linspace(0, 1, length) - bend, 0, None)
 
 
+def slowed(last_third):
+    """A loss that falls by little in two straight lines, such a share of it in the last third."""
+    return 2.3 - 0.2 * np.interp(np.linspace(0, 1, STEPS), [0, 2 / 3, 1], [0, 1 - last_third, 1])
+
+
 TRANSFORMER = Facts(
     steps=STEPS, loss=CROSS_ENTROPY, optimizer="RMSprop", parameters=(WEIGHT,),
     layers=(LayerFacts(name="a", kind="NonDynamicallyQuantizableLinear"), LayerFacts(name="b", kind="LayerNorm")),
@@ -194,6 +199,8 @@ CASES = [
     ("labels_unrelated",
      evidence(STANDING, gradient_cosine=np.full(20, 0.45), **STANDS),
      evidence(STANDING, gradient_cosine=np.full(20, 0.55), **STANDS)),
+    ("stopped_too_early", evidence(slowed(0.22), update_ratio=3e-3, baseline_loss=2.3),
+     evidence(slowed(0.17), update_ratio=3e-3, baseline_loss=2.3)),
     ("class_imbalance",
      evidence(to(0.2), inputs__rows_so_far=500.0, targets__rarest_share_so_far=0.029, **RARE, **OF_ROWS),
      evidence(to(0.2), inputs__rows_so_far=500.0, targets__rarest_share_so_far=0.031, **RARE, **OF_ROWS)),
