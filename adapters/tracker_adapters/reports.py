@@ -25,6 +25,11 @@ def is_page_name(name: str) -> bool:
     return name == PAGE_NAME or name.startswith(f"{PAGE_NAME}/attempt_")
 
 
+def is_report_name(name: str) -> bool:
+    """Tells whether a text of this name is a session's report."""
+    return f"/{name}".endswith(f"/{REPORT_NAME}")
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """What a tracker shows first of a run.
@@ -42,7 +47,7 @@ class Report:
     @classmethod
     def of(cls, text: Text) -> Self | None:
         """Returns the report that a text is; None for other texts."""
-        if not f"/{text.name}".endswith(f"/{REPORT_NAME}"):
+        if not is_report_name(text.name):
             return None
         return cls(text.name.removesuffix(REPORT_NAME).rstrip("/"), verdict_line(text.text), text.text)
 

@@ -4,7 +4,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tracker_adapters.errors import DamagedError
-from tracker_adapters.reports import REPORT_NAME, verdict_line
+from tracker_adapters.reports import REPORT_NAME, is_report_name, verdict_line
 from tracker_adapters.store.reading.record import RunRecord
 
 
@@ -38,7 +38,7 @@ def stored_reports(record: RunRecord) -> list[StoredReport]:
     found: dict[tuple[str, str], StoredReport] = {}
     for rank in record.ranks:
         for info in record.names(rank):
-            if info.kind != "text" or not f"/{info.name}".endswith(f"/{REPORT_NAME}"):
+            if info.kind != "text" or not is_report_name(info.name):
                 continue
             with suppress(DamagedError):  # the record counts it, and says so in the log
                 # A resumed run may end at an earlier step than the attempt before, whose report is still there.

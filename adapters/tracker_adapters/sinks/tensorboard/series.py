@@ -18,6 +18,7 @@ from tensorboard.compat.proto.summary_pb2 import (
 
 from tracker_adapters.artifacts import Curve, Image
 from tracker_adapters.formats.protobuf import delimited
+from tracker_adapters.reports import is_report_name
 from tracker_adapters.sinks.tensorboard.dashboards import TAGS
 from tracker_adapters.sinks.tensorboard.wire import METADATA, scalar_head, tag_field
 
@@ -134,6 +135,8 @@ class SeriesIndex:
 
     def _free_tag(self, kind: str, name: str) -> str:
         base = _ESCAPED_IN_JSON.sub(lambda match: quote(match[0], safe=""), name) if kind in PICTURES else name
+        if kind == "text" and is_report_name(name):  # capitals stand first in the page, before a session's other texts
+            base = name.removesuffix("report") + "Report"
         tag, number = base, 1
         while tag in self._tags or tag in TAGS:
             tag = f"{base} ({kind} {number})" if number > 1 else f"{base} ({kind})"
