@@ -61,6 +61,15 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
     argument.advice = (
         f"Clip at a norm that only outliers exceed: the median is {level:.2g}, so max_norm={2 * level:.2g}."
     )
+    scaled = next((one for one in evidence.facts.invariants if one.name == "clipped_after_unscaling"), None)
+    if argument.confidence and scaled is not None and scaled.broken:
+        argument.add(
+            MODERATE,
+            f"at {scaled.broken} steps the gradients still held the loss scale when they were clipped",
+            since=scaled.first_step,
+            where=[scaled.where] if scaled.where else [],
+        )
+        argument.advice = "Call scaler.unscale_(optimizer) before the clipping: its limit is smaller by the loss scale."
     return argument
 
 

@@ -1,0 +1,28 @@
+"""Clipping that comes too early is said to come too early."""
+
+import pytest
+from made_evidence import STEPS, evidence
+
+from debuggers.diagnosis.facts import Facts, InvariantFacts
+from debuggers.diagnosis.rules.gradient_handling import clipping_too_strong
+
+
+@pytest.mark.parametrize("broken", [0, STEPS])
+def test_the_advice_is_to_unscale_where_gradients_were_clipped_with_their_scale(broken):
+    place = "clip_grad_norm_ with max_norm=1" if broken else ""
+    early = InvariantFacts(name="clipped_after_unscaling", checked=STEPS, broken=broken, first_step=0, where=place)
+    found = evidence(
+        facts=Facts(steps=STEPS, invariants=(early,)),
+        clipped_norm=[0.01] * STEPS, unclipped_norm=[1.0] * STEPS, update_ratio=[1e-5] * STEPS,
+    )  # fmt: skip
+    cause = clipping_too_strong(found).cause
+    assert ("unscale_" in cause.advice, "max_norm=2" in cause.advice) == (bool(broken), not broken)
+    assert cause.where == ((place,) if broken else ())
+
+
+def test_early_clipping_that_leaves_much_is_no_cause():
+    early = InvariantFacts(name="clipped_after_unscaling", checked=STEPS, broken=STEPS, first_step=0)
+    found = evidence(
+        facts=Facts(steps=STEPS, invariants=(early,)), clipped_norm=[0.5] * STEPS, unclipped_norm=[1.0] * STEPS
+    )
+    assert clipping_too_strong(found).cause is None
