@@ -61,7 +61,9 @@ for step in range(30):
     run.histogram("weights", [1.0, 2.0], step=step)
 run.alert("tracker_failed", repr(ConnectionError(f"no answer from https://me:{alert}@host")), step=3)
 run.text("notes", "nothing secret", step=3)
-print(json.dumps([child.cmdline() for child in psutil.Process().children(recursive=True)]))
+me = psutil.Process()
+lines = [child.cmdline() for child in me.children(recursive=True)]
+print(json.dumps([line for line in lines if line != me.cmdline()]))  # a child just forked has its parent's for a moment
 run.close(timeout=60)
 print(run.stats, run.info)
 """
