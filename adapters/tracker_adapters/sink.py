@@ -11,7 +11,7 @@ from tracker_adapters.batch import Batch, Column, HistogramRows, ScalarColumns
 from tracker_adapters.errors import NO_ROOM, SinkConfigError, SinkError, SinkUnavailable, StartOver
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.redaction import redact, redact_config
-from tracker_adapters.reports import Report, is_page_name
+from tracker_adapters.reports import Report, is_page_name, is_report_name
 from tracker_adapters.safe_files import check_way
 from tracker_adapters.values.checked_values import expected, is_valid
 from tracker_adapters.values.metric_names import metrics_first
@@ -188,6 +188,7 @@ __all__ = [
     "checked_options",
     "folder_errors",
     "is_page_name",
+    "is_report_name",
     "local_folder",
     "metrics_first",
     "redact",

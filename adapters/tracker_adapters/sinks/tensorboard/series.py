@@ -18,7 +18,7 @@ from tensorboard.compat.proto.summary_pb2 import (
 
 from tracker_adapters.artifacts import Curve, Image
 from tracker_adapters.formats.protobuf import delimited
-from tracker_adapters.reports import is_report_name
+from tracker_adapters.sink import is_report_name
 from tracker_adapters.sinks.tensorboard.dashboards import TAGS
 from tracker_adapters.sinks.tensorboard.wire import METADATA, scalar_head, tag_field
 
