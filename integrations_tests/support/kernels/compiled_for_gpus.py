@@ -26,7 +26,7 @@ def installed() -> ctypes.CDLL:
     spec = importlib.util.find_spec("nvidia")
     folders = spec.submodule_search_locations if spec else ()
     (path,) = (path for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*"))
-    return ctypes.CDLL(str(path))
+    return nvrtc.load(str(path))
 
 
 def main() -> int:

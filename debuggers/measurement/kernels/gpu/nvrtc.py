@@ -23,10 +23,22 @@ def library() -> ctypes.CDLL:
     name = f"libnvrtc.so.{torch.version.cuda.split('.')[0]}"
     for candidate in (name, *_beside_torch(name)):  # the first one, where torch has loaded it already
         try:
-            return ctypes.CDLL(candidate)
+            return load(candidate)
         except OSError:
             continue
     raise CompilationError(f"{name} cannot be loaded; torch's packages for CUDA install it")
+
+
+def load(path: str) -> ctypes.CDLL:
+    """Loads NVRTC by its name or path.
+
+    Raises:
+        OSError: If it cannot be loaded.
+    """
+    if "/" in path:  # older ones do not find their other half beside them, but take one that is loaded
+        for half in sorted(Path(path).parent.glob("libnvrtc-builtins.so.*")):
+            ctypes.CDLL(str(half))
+    return ctypes.CDLL(path)
 
 
 def _beside_torch(name: str) -> Iterator[str]:
