@@ -56,8 +56,7 @@ def test_a_receiver_that_fails_first_or_is_down_gets_it_later_and_once(tmp_path,
     with stepscope.open_run(tmp_path / "exp1", sinks=["webhook:MY_HOOK"]) as run:
         train(run)
         assert not run.flush(timeout=0.5)
-        with receiver(port) as server:
-            server.answers = [503, 429]
+        with receiver(port, answers=[503, 429]) as server:
             server.wait_for(3)
             assert run.flush(timeout=60)
     assert len({headers["Idempotency-Key"] for _, headers, _ in server.posts}) == 1

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Receiver:
     """``posts`` has path, headers and body of each request; ``answers`` the statuses of the next ones, else 200."""
 
-    def __init__(self, port):
+    def __init__(self, port, answers):
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -30,7 +30,7 @@ class Receiver:
             def log_message(self, *args):
                 pass
 
-        self.posts, self.answers = [], []
+        self.posts, self.answers = [], [*answers]
         self.lock = threading.Lock()
         self.arrived = threading.Condition(self.lock)
         self.open_gate = threading.Event()
@@ -46,8 +46,8 @@ class Receiver:
 
 
 @contextmanager
-def receiver(port=0):
-    one = Receiver(port)
+def receiver(port=0, answers=()):
+    one = Receiver(port, answers)
     thread = threading.Thread(target=one.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
