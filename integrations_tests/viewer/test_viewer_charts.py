@@ -5,7 +5,7 @@ import math
 import re
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from playwright.sync_api import expect
@@ -441,3 +441,36 @@ def test_of_runs_without_rank_0_the_lowest_ones_are_shown_and_others_can_be_chos
             expect(page.locator(item).last).to_contain_text("two-2")
             page.get_by_label("rank").select_option("lowest rank")
             expect(page.locator(item).first).to_contain_text("one-1")
+
+
+def test_all_ranks_are_shown_over_each_other_while_they_train(page, tmp_path):
+    with ExitStack() as stack:
+        ranks = [
+            stack.enter_context(stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0))
+            for rank in range(3)
+        ]
+        for rank, run in enumerate(ranks):
+            run.scalar("loss", rank + 0.25, step=0)
+            assert run.flush_store()
+        url = stack.enter_context(viewer_of(page, tmp_path))
+        page.goto(f"{url}#/charts")
+        page.get_by_label("rank").select_option("all ranks")
+        values = page.locator(".card[data-name=loss] .value")
+        expect(values).to_have_count(3)
+        for rank in range(3):
+            expect(values.nth(rank)).to_contain_text(f"rank {rank} of exp1{rank}.25")
+        assert len({value.locator(".swatch").get_attribute("class") for value in values.all()}) == 3
+        ranks[2].scalar("loss", 9.5, step=1)
+        assert ranks[2].flush_store()
+        expect(values.nth(2)).to_contain_text("9.5")
+        expect(values.nth(1)).to_contain_text("1.25")
+        page.reload()
+        expect(values.nth(2)).to_contain_text("9.5")
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="save as CSV: loss").click()
+        rows = saved.value.path().read_text(encoding="utf-8").splitlines()
+        assert [row.partition(",loss,")[0] for row in rows[1:]] == [
+            "rank 0 of exp1",
+            "rank 1 of exp1",
+            *["rank 2 of exp1"] * 2,
+        ]

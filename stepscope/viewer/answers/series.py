@@ -57,14 +57,17 @@ def series_answer(runs: RunList, query: Query) -> Answer:
 def csv_answer(runs: RunList, query: Query) -> Answer:
     """``csv?runs=K,K&name=N&rank=0``: every point of the latest attempts in each run that has the series, by step.
 
-    The columns are those of the page's own CSV, of which ``min`` and ``max`` are for ranges of steps, and empty here.
+    With ``rank=all`` it has those of each rank, as ``rank 3 of <run>``. The columns are those of the page's own CSV, of
+    which ``min`` and ``max`` are for ranges of steps, and empty here.
     """
     name, found = query.text("name"), []
+    together = query.text("rank", "") == "all"
     for key in query.runs():
-        with suppress(NotFound, ArtifactError):
-            rank = query.rank(runs, key)
-            with runs.opened(key) as record:
-                found.append((record.info.name, Series.of(record.scalar_rows(name, rank))))
+        with suppress(NotFound):
+            for rank in runs.run(key).head().ranks if together else [query.rank(runs, key)]:
+                with suppress(ArtifactError), runs.opened(key) as record:
+                    shown = f"rank {rank} of {record.info.name}" if together else record.info.name
+                    found.append((shown, Series.of(record.scalar_rows(name, rank))))
     if not found:
         raise NotFound(f"none of the runs has a scalar {name[:200]!r} of that rank")
     return Answer(b"", "text/csv", download=f"{name}.csv", chunks=lambda: _chunks(name, found))

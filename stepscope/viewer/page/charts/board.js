@@ -29,7 +29,7 @@ export class Board {
     this.look = { axis: "step", smoothing: 0, log: false, zoom: null };
     this.loader = new Loader(context.source);
     this.alerts = new Alerts(context);
-    this.ranks = new RankChooser(context, (rank) => this.change({ rank }));
+    this.ranks = new RankChooser(context, (rank) => this.change({ rank }), true);
     this.toolbar = new Toolbar(this);
     this.empty = element("p", { class: "note nothing", hidden: true });
     const host = element("div", { class: "board" });
@@ -44,7 +44,7 @@ export class Board {
     /** @type {Set<string>} titles of groups */
     this.closed = new Set();
     this.search = "";
-    /** @type {number | null | undefined} undefined before the first look */
+    /** @type {number | string | null | undefined} undefined before the first look */
     this.rank = undefined;
     this.loadedNames = false;
     this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
@@ -69,13 +69,13 @@ export class Board {
     this.pinned = new Set(namesOf(params.get("pin")));
     this.closed = new Set(namesOf(params.get("closed")));
     this.search = params.get("search");
-    const rank = this.ranks.rank();
+    const rank = this.ranks.choice();
     this.toolbar.show();
     if (rank !== this.rank) {
       this.rank = rank;
-      this.catalogue = new Catalogue(this.context.source, this.ranks);
+      this.catalogue = new Catalogue(this.context.source);
       this.list.forget(); // another rank may not have these series
-      void this.loadNames(this.ranks.runs().map(({ key }) => key));
+      void this.loadNames(this.ranks.each());
       return;
     }
     this.arrange();
@@ -86,16 +86,18 @@ export class Board {
     this.loadSeen();
   }
 
-  /** @param {string[]} runs */
-  async loadNames(runs) {
+  /** @param {import("../rank_chooser.js").OfRank[]} shown */
+  async loadNames(shown) {
     const { catalogue } = this;
     const { signal, fail } = this.context;
+    const runs = shown.map(({ key }) => key);
     let waiting = runs.length;
-    const tell = () => this.loadedNames || this.toolbar.found(runs.length > 1 ? `reading ${waiting} of ${runs.length} runs …` : "reading the run …", false);
+    const tell = () => this.loadedNames || this.toolbar.found(runs.length > 1 ? `reading ${waiting} of ${runs.length} ${this.rank === "all" ? "ranks" : "runs"} …` : "reading the run …", false);
     tell();
-    const loaded = await Promise.all(runs.map(async (run) => {
+    const loaded = await Promise.all(shown.map(async (one, place) => {
       try {
-        const [news] = await Promise.all([catalogue?.load(run, signal), this.alerts.load(run, signal)]);
+        const isFirst = runs.indexOf(one.key) === place; // the alerts are those of all ranks
+        const [news] = await Promise.all([catalogue?.load(one, signal), isFirst && this.alerts.load(one.key, signal)]);
         return news;
       } catch (error) {
         if (!signal.aborted) fail(error);
@@ -207,7 +209,7 @@ export class Board {
 
   /** @param {Set<string>} changed */
   refresh(changed) {
-    void this.loadNames(this.ranks.runs().map(({ key }) => key).filter((key) => changed.has(key)));
+    void this.loadNames(this.ranks.each().filter(({ key }) => changed.has(key)));
     for (const card of this.cards()) {
       if (card.runs().some(({ key }) => changed.has(key))) void card.load(true);
     }

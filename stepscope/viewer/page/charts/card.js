@@ -78,21 +78,22 @@ export class Card {
   }
 
   start() {
-    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, this.board.ranks.of(run.key)))) this.draw();
+    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, run.rank))) this.draw();
     void this.load(false);
   }
 
+  /** The runs, or their ranks, that have the series. */
   runs() {
-    return this.board.context.runs.filter(({ key }) => this.entry.runs.has(key));
+    return this.board.ranks.each().filter(({ id }) => this.entry.of.has(id));
   }
 
-  /** The steps that are loaded: what is seen, and as much on either side. @param {string} run @returns {[number, number] | null} */
-  steps(run) {
+  /** The steps that are loaded: what is seen, and as much on either side. @param {string} id of a run or rank @returns {[number, number] | null} */
+  steps(id) {
     const { zoom, axis } = this.look;
     if (!zoom) return null;
     const [low, high] = scaled(zoom, 3, (zoom[0] + zoom[1]) / 2);
     if (axis === "step") return [Math.max(0, Math.floor(low)), Math.max(0, Math.ceil(high))];
-    const drawn = this.plot.drawn.find((one) => one.run.key === run);
+    const drawn = this.plot.drawn.find((one) => one.run.id === id);
     if (!drawn || drawn.x.length < 2) return null;
     const last = drawn.x.length - 1;
     const at = (/** @type {number} */ x) => drawn.line.step[Math.min(last, firstAtLeast(drawn.x, x))];
@@ -107,13 +108,13 @@ export class Card {
     }
     this.loading = true;
     const { look } = this;
-    const { loader, ranks } = this.board;
+    const { loader } = this.board;
     const width = Math.ceil(this.plot.size.width / 50) * 50 * (look.zoom ? 3 : 1);
     try {
-      await ofEachRun({ ...this.board.context, signal: this.closing.signal }, this.runs(), async ({ key }) => {
-        const of = { run: key, name: this.entry.name, rank: ranks.of(key) };
+      await ofEachRun({ ...this.board.context, signal: this.closing.signal }, this.runs(), async ({ key, rank, id }) => {
+        const of = { run: key, name: this.entry.name, rank };
         if (!onlyNew && look.zoom && loader.hasAllPoints(of)) return null;
-        return loader.load(of, this.steps(key), width, onlyNew, this.closing.signal);
+        return loader.load(of, this.steps(id), width, onlyNew, this.closing.signal);
       });
       if (!this.closing.signal.aborted) this.draw();
     } catch (error) {
@@ -132,7 +133,7 @@ export class Card {
   draw() {
     const { board, entry, look } = this;
     const lines = this.runs().flatMap((run) => {
-      const line = board.loader.known(run.key, entry.name, board.ranks.of(run.key));
+      const line = board.loader.known(run.key, entry.name, run.rank);
       return line ? [{ run, line, startMs: run.created_ms ?? line.time[0] ?? 0 }] : [];
     });
     const alerts = look.axis === board.look.axis ? board.alertsOf(entry.name) : [];
@@ -179,11 +180,11 @@ export class Card {
     const { loader, ranks } = this.board;
     const { name } = this.entry;
     try {
-      const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank: ranks.of(run.key) }) })));
+      const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank: run.rank }) })));
       const { source } = this.board.context;
       if (source.live && runs.some(({ answer }) => answer.meta.form === "ranges")) {
-        const keys = this.runs().map(({ key }) => key);
-        download(`${name}.csv`, source.url(address("csv", { runs: keys.join(","), name, rank: ranks.rank() })));
+        const keys = [...new Set(this.runs().map(({ key }) => key))];
+        download(`${name}.csv`, source.url(address("csv", { runs: keys.join(","), name, rank: ranks.choice() })));
         return;
       }
       download(`${name}.csv`, new Blob([csvOf(name, runs)], { type: "text/csv" }));

@@ -3,7 +3,7 @@ import { address } from "../address.js";
 import { jsonNumber } from "../columns.js";
 
 /**
- * @typedef {{name: string, runs: Map<string, {count: number, last_step: number, last_value: number | null}>}} Entry
+ * @typedef {{name: string, of: Map<string, {count: number, last_step: number, last_value: number | null}>}} Entry
  * @typedef {{title: string, entries: Entry[]}} Group
  */
 
@@ -14,10 +14,9 @@ export const SYSTEM = "system";
 const LAST = ["diagnosis", SYSTEM];
 
 export class Catalogue {
-  /** @param {import("../source.js").Source} source @param {import("../rank_chooser.js").RankChooser} ranks */
-  constructor(source, ranks) {
+  /** @param {import("../source.js").Source} source */
+  constructor(source) {
     this.source = source;
-    this.ranks = ranks;
     /** @type {Map<string, Entry>} */
     this.entries = new Map();
     /** @type {Entry[]} */
@@ -27,24 +26,24 @@ export class Catalogue {
   }
 
   /**
-   * Brings the names of a run, or those that have changed since.
-   * @param {string} run @param {AbortSignal} signal
+   * Brings the names of a rank of a run, or those that have changed since.
+   * @param {import("../rank_chooser.js").OfRank} of @param {AbortSignal} signal
    * @returns {Promise<boolean>} whether there are names that were not there before
    */
-  async load(run, signal) {
-    const query = { run, rank: this.ranks.of(run), since: this.positions.get(run) };
+  async load({ key, rank, id }, signal) {
+    const query = { run: key, rank, since: this.positions.get(id) };
     const { position, names } = await this.source.json(address("names", query), { signal });
-    this.positions.set(run, position);
+    this.positions.set(id, position);
     let news = false;
     for (const { name, kind, count, last_step, last_value } of names) {
       if (kind !== "scalar") continue;
       let entry = this.entries.get(name);
       if (!entry) {
-        entry = { name, runs: new Map() };
+        entry = { name, of: new Map() };
         this.entries.set(name, entry);
       }
-      news ||= !entry.runs.has(run);
-      entry.runs.set(run, { count, last_step, last_value: jsonNumber(last_value) });
+      news ||= !entry.of.has(id);
+      entry.of.set(id, { count, last_step, last_value: jsonNumber(last_value) });
     }
     if (news) this.sorted = [...this.entries.values()].sort((a, b) => BY_NAME.compare(a.name, b.name));
     return news;

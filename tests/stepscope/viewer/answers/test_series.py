@@ -2,6 +2,7 @@
 
 import csv
 import math
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -144,6 +145,21 @@ def test_csv_has_every_point_as_it_is_and_is_made_in_parts(runs, run):
     assert {row["run"] for row in rows} == {"run"} and float(rows[0]["time_ms"]) > 1e12
     (row,) = csv.DictReader(b"".join(answer(runs, f"csv?runs={key}&name=a,%22b%22").chunks()).decode().splitlines())
     assert (row["name"], row["step"], float(row["value"])) == ('a,"b"', str(2**62), 1 / 3)
-    for wrong in ("name=lose", "name=loss&rank=3"):
+    for wrong in ("name=lose", "name=loss&rank=3", "name=lose&rank=all"):
         with pytest.raises(NotFound, match="none of the runs has a scalar"):
             answer(runs, f"csv?runs={key}&{wrong}")
+
+
+def test_csv_has_all_ranks_if_asked(tmp_path):
+    for rank, name in enumerate(("loss", "loss", "else")):
+        with stepscope.open_run(tmp_path / "runs/exp1", sinks=[], rank=rank, resume=rank > 0) as run:
+            run.scalar(name, rank / 2, step=7)
+    with closing(RunList([tmp_path / "runs"])) as runs:
+        key = runs.all()[0].key
+        rows = list(
+            csv.DictReader(b"".join(answer(runs, f"csv?runs={key}&name=loss&rank=all").chunks()).decode().splitlines())
+        )
+    assert [(row["run"], row["step"], row["value"]) for row in rows] == [
+        ("rank 0 of exp1", "7", "0.0"),
+        ("rank 1 of exp1", "7", "0.5"),
+    ]
