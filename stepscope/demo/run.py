@@ -69,15 +69,15 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
         f"\ntrained in {trained_s:.1f} s to {trainer.accuracy:.1%} of {trainer.validation_size} unseen digits; "
         f"closed after {time.monotonic() - start:.1f} s"
     )
-    console.print(_delivery_table(run, trained_ns))
+    console.print(delivery_table(run, trained_ns))
     for line in _how_to_look(run):
         # A command that is broken into two lines cannot be copied.
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     return run
 
 
-def _delivery_table(run: Run, trained_ns: int) -> Table:
-    """One column a sink: the artifacts by kind, how many were delivered, and how long after the training."""
+def delivery_table(run: Run, trained_ns: int) -> Table:
+    """Returns a column for each sink: artifacts by kind, how many were delivered, and how long after the training."""
     with read_run(run.path) as record:
         kinds: Counter[str] = Counter()
         for info in record.names():
@@ -89,7 +89,8 @@ def _delivery_table(run: Run, trained_ns: int) -> Table:
         table.add_column(escape(name), justify="right")
     sinks = stats.sinks.values()
     for kind in KINDS:
-        table.add_row(kind, *(str(kinds[kind]) for _ in sinks))
+        # What has arrived so far is counted as a whole, not by kind.
+        table.add_row(kind, *("–" if sink.pending else str(kinds[kind]) for sink in sinks))
     table.add_section()
     table.add_row("delivered", *(str(sink.delivered) for sink in sinks))
     table.add_row("pending", *(str(sink.pending) for sink in sinks))
