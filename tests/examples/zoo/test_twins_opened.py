@@ -1,15 +1,10 @@
 """The cases of the first half that was held out."""
 
 import pytest
-
-from examples.zoo.cases import cases
-
-CASES = [case for case in cases("tuned") if not case.slow and case.half == "opened"]
+from zoo_twins import twins
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_repaired_twin_is_better_with_every_seed(case, seed, check):
+@twins("opened")
+def test_every_repaired_twin_is_better(case, seed, check):
     check(case, seed)

@@ -1,15 +1,10 @@
 """The cases on which rules were tuned from the beginning; a file for each part, as each runs in one process."""
 
 import pytest
-
-from examples.zoo.cases import cases
-
-CASES = [case for case in cases("tuned") if not case.slow and case.half == ""]
+from zoo_twins import twins
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_repaired_twin_is_better_with_every_seed(case, seed, check):
+@twins("")
+def test_every_repaired_twin_is_better(case, seed, check):
     check(case, seed)
