@@ -15,7 +15,8 @@ MOST_WEIGHTS = 200
 def unit_similarities(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor | float]:
     """Returns for each weight of 2 to 1,024 rows the share of rows that equal another one, at most 200 weights.
 
-    Rows of at most 4,096 elements are compared, by the bits of at most 32 of them, evenly spread.
+    Rows of at most 4,096 elements are compared, by the bits of at most 32 of them, evenly spread. A row whose elements
+    are zero there and not elsewhere, as most are in an identity, equals no other.
     """
     samples: dict[str, torch.Tensor] = {}
     with quiet_computation("cpu"):
@@ -43,10 +44,12 @@ def _shares_of_twins(samples: list[torch.Tensor]) -> torch.Tensor:
     """The share of rows that equal another one, in each of several samples of one shape."""
     if samples[0].is_cpu:
         # Where no two rows share a few of these elements, as in most layers, none are the same.
-        few = _hashes(samples, FEWER)
+        few = _hashes(samples, FEWER).sort().values
         if not bool((few[:, 1:] == few[:, :-1]).any()):
             return torch.zeros(len(samples), dtype=torch.float64)
-    ordered = _hashes(samples, 1)
+    hashes = _hashes(samples, 1)
+    own = torch.arange(hashes.shape[1], device=hashes.device)
+    ordered = torch.where(_are_unseen(samples), own, hashes).sort().values
     same = ordered[:, 1:] == ordered[:, :-1]
     twins = torch.zeros_like(ordered, dtype=torch.bool)
     twins[:, 1:] |= same
@@ -55,7 +58,18 @@ def _shares_of_twins(samples: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _hashes(samples: list[torch.Tensor], fewer: int) -> torch.Tensor:
-    """Hashes (samples, rows), ascending: of at most 32 elements of each row, or of one in so many of them."""
-    stride = -(-samples[0].shape[1] // COMPARED)
-    stride = (stride + (stride % 2 == 0)) * fewer
-    return row_hashes(torch.cat([one[:, ::stride] for one in samples])).view(len(samples), -1).sort().values
+    """Hashes (samples, rows) of at most 32 elements of each row, or of one in so many of them."""
+    chosen = torch.cat([one[:, :: _stride(one) * fewer] for one in samples])
+    return row_hashes(chosen).view(len(samples), -1)
+
+
+def _are_unseen(samples: list[torch.Tensor]) -> torch.Tensor:
+    """Which rows (samples, rows) are zero where they are looked at, and not zero elsewhere."""
+    rows = [one.ne(0).any(1) & one[:, :: _stride(one)].eq(0).all(1) for one in samples]
+    return torch.stack(rows)
+
+
+def _stride(sample: torch.Tensor) -> int:
+    """From one element to the next that is looked at; odd, because columns often alternate."""
+    stride = -(-sample.shape[1] // COMPARED)
+    return stride + (stride % 2 == 0)

@@ -54,13 +54,19 @@ def _is_whole_loss(evidence: Evidence) -> bool:
 
 
 def class_imbalance(evidence: Evidence) -> Argument:
-    """One class is more than 10 times as frequent as another, and the model predicts it nearly always."""
+    """One class is more than 10 times as frequent as another, and the model predicts it nearly always.
+
+    Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
+    times, and a model that predicts none at all.
+    """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
     if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
     most, least = top.last, rare.last
     if most < IMBALANCE * least or most < 0.5:
+        return argument
+    if _has_several_labels(evidence) and (most < FAR_RARER * least or evidence["top_predicted_share"].last < 1):
         return argument
     argument.add(
         MODERATE,
@@ -86,6 +92,13 @@ def class_imbalance(evidence: Evidence) -> Argument:
         "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
     )
     return argument
+
+
+def _has_several_labels(evidence: Evidence) -> bool:
+    """Whether each row has several labels, each of which applies or not."""
+    targets, loss = evidence.facts.targets, evidence.facts.loss
+    is_binary = loss is not None and loss.kind in ("bce", "bce_with_logits")
+    return is_binary and targets is not None and len(targets.shape or ()) == 2 and targets.shape[1] > 1
 
 
 def _comes_again(evidence: Evidence) -> bool:

@@ -21,3 +21,17 @@ def test_rows_that_share_some_elements_are_not_the_same():
     weight[:, 31] = torch.arange(6.0)
     weight[5] = weight[4]
     assert float(unit_similarities({"weight": weight})["weight"]) == pytest.approx(2 / 6)
+
+
+@pytest.mark.parametrize(
+    ("weight", "share"),
+    [
+        (torch.eye(96), 0.0),  # of a recurrence
+        (torch.nn.init.dirac_(torch.empty(16, 16, 3, 3)), 0.0),
+        (torch.zeros(8, 96), 1.0),
+        (torch.eye(96)[:1].repeat(8, 1), 1.0),
+    ],
+    ids=["identity", "convolution", "zeros", "repeated"],
+)
+def test_rows_that_are_zero_where_they_are_looked_at_equal_no_other_unless_they_are_zero(weight, share):
+    assert float(unit_similarities({"weight": weight})["weight"]) == share

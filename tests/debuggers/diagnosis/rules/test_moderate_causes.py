@@ -108,6 +108,11 @@ SAME = {"mean": 0.3, "std": 0.4, "min": 0.0, "max": 1.0}
 GIVES_BACK = {f"{side}__{name}": value for side in ("inputs", "targets") for name, value in SAME.items()} | {
     "baseline_loss": 0.074, "correlation": np.full(15, 0.35), "update_ratio": 0.02}  # fmt: skip
 STANDING = 2.3 + 0.01 * np.sin(np.arange(STEPS))
+SEVERAL_LABELS = Facts(
+    steps=20, loss=LossFacts(kind="bce_with_logits", reduction="mean"), targets=BatchFacts(shape=(64, 6), integer=False)
+)
+FEW_APPLY = {"targets__classes_so_far": 2.0, "targets__top_share_so_far": 0.97, "targets__rarest_share_so_far": 0.03}
+MORE_APPLY = FEW_APPLY | {"targets__rarest_share_so_far": 0.033}
 CLASSES = {"targets__classes_so_far": 5.0, "targets__top_share_so_far": 0.9, "targets__rarest_share_so_far": 0.02}
 ROWS = {"inputs__batch_size": 16.0, "baseline_loss": 2.3, "inputs__repeated": 0.0}
 FEW_ROWS = ROWS | {"inputs__rows_so_far": 40.0, "inputs__repeated_rows": 1.0}
@@ -204,6 +209,10 @@ CASES = [
     ("class_imbalance",
      evidence(to(0.2), inputs__rows_so_far=500.0, targets__rarest_share_so_far=0.029, **RARE, **OF_ROWS),
      evidence(to(0.2), inputs__rows_so_far=500.0, targets__rarest_share_so_far=0.031, **RARE, **OF_ROWS)),
+    ("class_imbalance", evidence(to(0.2), facts=SEVERAL_LABELS, top_predicted_share=1.0, **FEW_APPLY),
+     evidence(to(0.2), facts=SEVERAL_LABELS, top_predicted_share=0.99, **FEW_APPLY)),
+    ("class_imbalance", evidence(to(0.2), facts=SEVERAL_LABELS, top_predicted_share=1.0, **FEW_APPLY),
+     evidence(to(0.2), facts=SEVERAL_LABELS, top_predicted_share=1.0, **MORE_APPLY)),
     ("overfitting",
      evidence(to(0.05), facts=WIDE, inputs__duplicates=0.0, **FEW_ROWS),
      evidence(to(0.05), facts=WIDE, inputs__duplicates=0.2, **FEW_ROWS)),
