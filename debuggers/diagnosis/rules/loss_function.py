@@ -27,6 +27,7 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
     loss = evidence.facts.loss or LossFacts()
     for part in (loss, *loss.parts):
         _add_activation(argument, evidence, part)
+        _add_competing_labels(argument, evidence, part)
     _add_range_signs(argument, evidence, loss)
     _add_contradiction(argument, evidence, loss)
     _add_error(argument, evidence.facts.error)
@@ -75,15 +76,6 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.kind == "kl_div" and not any(node.startswith("Log") for node in loss.nodes) and "log" not in loss.before:
         argument.add(STRONG, f"kl_div expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
-    elif (
-        loss.kind == "bce" and loss.before == "softmax" and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE
-    ):
-        argument.add(
-            CERTAIN,
-            f"binary_cross_entropy gets the output of softmax, which adds up to 1, and the labels of a sample to "
-            f"{count:.2f} on average",
-        )
-        argument.advice = "Use sigmoid for labels that do not exclude one another, or BCEWithLogitsLoss without it."
     elif loss.before in POSITIVE and _takes_exponential(loss):
         argument.add(
             0.7,
@@ -94,6 +86,21 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.before == "softmax" and width == 1:
         argument.add(CERTAIN, "softmax over one output is always 1")
         argument.advice = "Use sigmoid, or no activation, for one output."
+
+
+def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """Several labels of a row, of which a softmax can reach only one."""
+    softmax = {
+        "cross_entropy": "cross_entropy takes a softmax",
+        "bce": "binary_cross_entropy gets the output of softmax",
+    }
+    takes_one = loss.kind == "cross_entropy" or (loss.kind == "bce" and loss.before == "softmax")
+    if takes_one and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE:
+        argument.add(
+            CERTAIN,
+            f"{softmax[loss.kind]}, which adds up to 1, and the labels of a sample add up to {count:.2f} on average",
+        )
+        argument.advice = "Use BCEWithLogitsLoss without a softmax for labels that do not exclude one another."
 
 
 def _takes_exponential(loss: LossFacts) -> bool:

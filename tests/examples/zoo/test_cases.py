@@ -19,7 +19,7 @@ def test_labels_are_of_the_vocabulary():
 
 
 @pytest.mark.parametrize(
-    ("part", "sick", "healthy"), [(TUNED, 400, 190), (HELD_OUT, 60, 30)], ids=["tuned", "held_out"]
+    ("part", "sick", "healthy"), [(TUNED, 480, 220), (HELD_OUT, 60, 30)], ids=["tuned", "held_out"]
 )
 def test_the_zoo_is_large_enough(part, sick, healthy):
     if part is HELD_OUT and not part:

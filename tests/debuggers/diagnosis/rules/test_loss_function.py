@@ -52,6 +52,17 @@ def test_labels_of_which_a_softmax_can_reach_only_one_need_a_sigmoid(share, befo
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
 
 
+@pytest.mark.parametrize(("share", "classes", "is_one"), [(0.4, 2, True), (1 / 3, 2, False), (0.4, 0, False)])
+def test_labels_that_compete_in_a_cross_entropy_need_a_sigmoid(share, classes, is_one):
+    facts = of_loss(kind="cross_entropy", outputs_shape=(64, 3), targets_shape=(64, 3))
+    signals = {"targets/mean": np.full(STEPS, share)} | (
+        {"targets/classes": np.full(STEPS, classes)} if classes else {}
+    )
+    causes = diagnose(evidence(facts=facts, **signals))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
+
+
 def _ordered(level, right, **fields):
     """Five classes at four places: a loss at a level, and how often outputs are right."""
     loss = LossFacts(**{"kind": "cross_entropy", "reduction": "mean", "outputs_shape": (48, 5, 4)} | fields)

@@ -10,7 +10,8 @@ from torch.optim.lr_scheduler import ExponentialLR, LambdaLR
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import diabetes, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted, r_squared
+from examples.zoo.tuned.opened4.material import (
     RowReader,
     Tagger,
     cells,
@@ -24,7 +25,6 @@ from examples.zoo.held_out.material import (
     tagged,
     warmup_cosine,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted, r_squared
 
 
 @sick("learning_rate_too_high")

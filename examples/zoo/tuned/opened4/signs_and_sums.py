@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted, r_squared
+from examples.zoo.tuned.opened4.material import (
     cells,
     convnet,
     explained,
@@ -15,7 +16,6 @@ from examples.zoo.held_out.material import (
     scanlines,
     tiles,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, predicted, r_squared
 
 
 @sick("flipped_loss_sign")

@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, healthy
 from examples.zoo.datasets import Data, breast_cancer, digits, wine
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, binary_accuracy, fit, predicted
+from examples.zoo.tuned.opened4.material import (
     cells,
     convnet,
     explained,
@@ -14,7 +15,6 @@ from examples.zoo.held_out.material import (
     recalled,
     scaled,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, binary_accuracy, fit, predicted
 
 
 @healthy(at_least=0.75)

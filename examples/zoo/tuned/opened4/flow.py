@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import RowReader, cells, mlp, scaled
 from examples.zoo.loops import accuracy, fit, r_squared
+from examples.zoo.tuned.opened4.material import RowReader, cells, mlp, scaled
 
 
 @sick("vanishing_gradients")

@@ -12,13 +12,13 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened4.material import (
     RowReader,
     convnet,
     f1,
     snippets,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 @sick("batch_mixing")

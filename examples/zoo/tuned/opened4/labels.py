@@ -7,7 +7,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, breast_cancer, diabetes, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted, r_squared
+from examples.zoo.tuned.opened4.material import (
     cells,
     convnet,
     held_back,
@@ -15,7 +16,6 @@ from examples.zoo.held_out.material import (
     recalled,
     scaled,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, predicted, r_squared
 
 
 @sick("labels_unrelated")

@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted, r_squared
+from examples.zoo.tuned.opened4.material import (
     Tagger,
     cells,
     convnet,
@@ -18,7 +19,6 @@ from examples.zoo.held_out.material import (
     tagged,
     tiles,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted, r_squared
 
 
 @sick("gradients_not_zeroed")

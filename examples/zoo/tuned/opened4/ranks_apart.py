@@ -6,8 +6,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import digits
-from examples.zoo.held_out.material import mlp
 from examples.zoo.loops import accuracy
+from examples.zoo.tuned.opened4.material import mlp
 from examples.zoo.two_ranks import RANKS, on_two_ranks
 
 

@@ -6,13 +6,13 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, healthy
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened4.material import (
     convnet,
     explained,
     mlp,
     tiles,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 @healthy(at_least=0.6)

@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, breast_cancer, digits, wine
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, binary_accuracy, fit, held_out_loss, predicted, r_squared
+from examples.zoo.tuned.opened4.material import (
     RowReader,
     cells,
     convnet,
@@ -22,7 +23,6 @@ from examples.zoo.held_out.material import (
     scanlines,
     snippets,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, binary_accuracy, fit, held_out_loss, predicted, r_squared
 
 
 @sick("inputs_not_normalized")

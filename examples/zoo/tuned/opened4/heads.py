@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, breast_cancer, diabetes, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, binary_accuracy, fit, predicted, r_squared
+from examples.zoo.tuned.opened4.material import (
     alcohol,
     cells,
     convnet,
@@ -17,7 +18,6 @@ from examples.zoo.held_out.material import (
     snippets,
     tiles,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, binary_accuracy, fit, predicted, r_squared
 
 
 @sick("target_out_of_range")

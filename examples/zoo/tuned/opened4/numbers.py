@@ -6,12 +6,12 @@ from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened4.material import (
     explained,
     mlp,
     tiles,
 )  # fmt: skip
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 def nearest(model: nn.Module, data: Data) -> float:
