@@ -6,10 +6,15 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 from delivery_processes import delivery_processes
+from tracker_adapters.config import SinkConfig
+from tracker_adapters.delivery.process import DeliveryProcess
+from tracker_adapters.registry import load_sink
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
 
@@ -197,3 +202,27 @@ def test_no_process_stays_behind(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local", "tensorboard"]) as run:
         run.scalar("loss", 0, step=0)
     assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+
+
+def test_one_that_somebody_tells_to_end_while_it_is_waited_for_is_started_again(tmp_path):
+    waits = threading.Event()
+
+    class Waited(DeliveryProcess):
+        def come_forward(self):
+            waits.set()
+            super().come_forward()
+
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, ThreadPoolExecutor(1) as pool:
+        run.scalar("loss", 1.0, step=0)
+        delivery = Waited(run.path, 0, SinkConfig("local", load_sink("local").resolve({}, run.path)))
+        delivery.start()
+        until((run.path / "local" / "scalars.csv").exists)
+        left = pool.submit(delivery.wait_until, time.monotonic() + 120)
+        assert waits.wait(60)
+        (first,) = delivery_processes(run=run.path)
+        first.terminate()
+        until(lambda: [one for one in delivery_processes(run=run.path) if one != first])
+        run.scalar("loss", 0.5, step=1)
+        run.close()
+        assert left.result(120)
+    assert len((run.path / "local" / "scalars.csv").read_text().splitlines()) == 3

@@ -46,7 +46,8 @@ class DeliveryProcess(ChildProcess):
     def wait_until(self, deadline: float) -> bool:
         """Waits until the process has left by itself, starting it again if it crashes; once the run has ended.
 
-        One that left before, since the run's folder was away, is started again; while the folder is away, none is.
+        One that left before, since the run's folder was away, is started again, and one that somebody else told to end;
+        while the folder is away, none is.
         It has the priority of this process meanwhile: on a busy machine the lowest one could take all the time.
 
         Returns:
@@ -54,11 +55,13 @@ class DeliveryProcess(ChildProcess):
         """
         if not self.lives and self.exit_code != EXIT_CODES["done"] and self._is_wanted():
             self.start()
-        while self.lives or (self.crashed and self._is_wanted()):
+        while self.lives or (self._was_ended() and self._is_wanted()):
             if (left_s := deadline - time.monotonic()) <= 0:
                 return False
             if self.crashed:
                 self.restart_if_dead()
+            elif not self.lives:
+                self.start()
             self.come_forward()
             self.wait(min(POLL_INTERVAL_S, left_s))
         return True
@@ -78,6 +81,9 @@ class DeliveryProcess(ChildProcess):
     def step_back(self) -> None:
         """Puts the process behind everybody else again."""
         self.set_niceness(NICENESS)
+
+    def _was_ended(self) -> bool:
+        return self.crashed or self.exit_code == EXIT_CODES["stopped"]
 
     def _is_wanted(self) -> bool:
         return not self._stopping and self._folder.is_dir()
