@@ -6,9 +6,6 @@ EXTENSION := adapters/tracker_adapters/native/_kernels.abi3.so
 PAGE := stepscope/viewer/built/sources.sha256
 # A file's tests stay in one process, so that what they share is made once.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
-KEPT = --override-ini cache_dir=.pytest_cache/$@
-# In CI, on machines that others share, tests that failed run once more, alone. Its output names them: each is a defect.
-ALONE = { [ $$? = 1 ] && [ -n "$$CI" ] && echo "what failed beside others runs once more, alone" && $(BIN)/pytest --last-failed $(KEPT)
 # The tests start some thousand processes: each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
@@ -47,17 +44,17 @@ docs: $(EXTENSION)
 	$(BIN)/python -m sphinx -W --keep-going -n -q -E -c docs/site -b html docs build/site
 
 fast: $(EXTENSION) page
-	nice -n 10 $(PYTEST) $(KEPT) tests -m "not slow and not framework and not every_seed" || $(ALONE) tests; }
+	nice -n 10 $(PYTEST) tests -m "not slow and not framework and not every_seed"
 
 integrations: $(EXTENSION) page browser
-	$(PYTEST) $(KEPT) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow" || $(ALONE) integrations_tests; }
+	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
 
 # What takes minutes, or frameworks that take seconds to import: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
 slow: $(VENV)/dev.ready
 	$(TOGETHER) memcheck long
 
 long: $(EXTENSION)
-	$(PYTEST) $(KEPT) --numprocesses 3 integrations_tests tests -m "slow or framework" || $(ALONE) integrations_tests tests; }
+	$(PYTEST) --numprocesses 3 integrations_tests tests -m "slow or framework"
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
 memcheck: $(EXTENSION)
