@@ -7,14 +7,15 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from functools import cache, lru_cache, wraps
+from functools import cache, lru_cache, partial, wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tracker_adapters.safe_files import check_journal, give_own_copy, present_of, remove_file, status_of
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.layout import below_run
 
+T = TypeVar("T")
 JOURNAL = "-journal"
 SUFFIXES = ("", "-wal", "-shm", JOURNAL)
 """What SQLite opens for a database, behind its path."""
@@ -136,18 +137,32 @@ def write_ahead(connection: sqlite3.Connection, *, timeout_s: float) -> None:
     Raises:
         sqlite3.OperationalError: When they held it longer, or it cannot be written.
     """
+    tried_again(
+        partial(connection.execute, "PRAGMA journal_mode=WAL"),
+        lambda code: code & 0xFF == sqlite3.SQLITE_BUSY,
+        timeout_s=timeout_s,
+    )
+    # A power cut may take the last commits, never the file.
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def tried_again(attempt: Callable[[], T], passes: Callable[[int], bool], *, timeout_s: float) -> T:
+    """Returns what ``attempt`` returns; it is made again for ``timeout_s`` while its error is one that passes.
+
+    Args:
+        attempt: What may raise sqlite3.OperationalError.
+        passes: Whether an error of this extended code may be gone at the next attempt.
+        timeout_s: After so many seconds the error is raised.
+    """
     deadline, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
     while True:
         try:
-            connection.execute("PRAGMA journal_mode=WAL")
-            break
+            return attempt()
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+            if not passes(error.sqlite_errorcode) or time.monotonic() >= deadline:
                 raise
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    # A power cut may take the last commits, never the file.
-    connection.execute("PRAGMA synchronous=NORMAL")
 
 
 def snapshot(path: Path, target: Path) -> None:

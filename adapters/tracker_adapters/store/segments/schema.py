@@ -3,9 +3,10 @@
 import os
 import sqlite3
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
-from tracker_adapters.store.connections import check_tables, connect, write_ahead
+from tracker_adapters.store.connections import check_tables, connect, tried_again, write_ahead
 
 ROLLUP_SHIFT = 8
 """A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
@@ -34,6 +35,7 @@ PAGE_BYTES = 4096
 READING_CACHE_KB = 256
 """A page of a series is read once: a cache that a processor's own cache holds is a tenth faster than SQLite's 2 MB."""
 _TIMEOUT_S = 10.0
+_ROLLBACK_TIMEOUT_S = 0.25
 _SEQ_BITS = 54
 _RANGES = """
     series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
@@ -237,17 +239,21 @@ def open_for_reading(path: Path) -> sqlite3.Connection | None:
     """
     connection = connect(path, "ro")
     try:
-        connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
         try:
-            ready = has_tables(connection)
+            # A new segment has a rollback journal until it has a log. When it goes between two looks, SQLite takes it
+            # for one that a dead writer left, and a reader may not roll back.
+            ready = tried_again(
+                partial(_is_ready, connection),
+                lambda code: code == sqlite3.SQLITE_READONLY_ROLLBACK,
+                timeout_s=_ROLLBACK_TIMEOUT_S,
+            )
         except sqlite3.OperationalError:
             connection.close()
             if os.access(path.parent, os.W_OK):
                 raise
             # WAL needs shared memory beside the file; on a read-only medium there is no writer to share it with.
             connection = connect(path, "ro", immutable=True)
-            connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
-            ready = has_tables(connection)
+            ready = _is_ready(connection)
     except BaseException:
         connection.close()
         raise
@@ -255,6 +261,11 @@ def open_for_reading(path: Path) -> sqlite3.Connection | None:
         return connection
     connection.close()
     return None
+
+
+def _is_ready(connection: sqlite3.Connection) -> bool:
+    connection.execute(f"PRAGMA cache_size=-{READING_CACHE_KB}")
+    return has_tables(connection)
 
 
 def is_complete(path: Path) -> bool:
