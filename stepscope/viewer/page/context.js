@@ -22,7 +22,7 @@
  *   null, undefined, false and "" remove a name; ``replace`` makes no entry in the browser's history
  *
  * @typedef {object} Context
- * @property {import("./source.js").Source} source
+ * @property {import("./data/source.js").Source} source
  * @property {ChosenRun[]} runs
  * @property {Params} params
  * @property {AbortSignal} signal aborted when the view is closed

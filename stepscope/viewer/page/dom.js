@@ -1,5 +1,5 @@
 /** Building elements: texts are texts, never HTML, and all that is in them can be seen. */
-import { nameText, visible } from "./visible.js";
+import { nameText, visible } from "./text/visible.js";
 
 /**
  * @typedef {string | number | Node | null | undefined | false} Child

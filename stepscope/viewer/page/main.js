@@ -1,8 +1,8 @@
 /** Starts the page, with the data inside it if there are any. */
-import "./style.css";
-import { showExport } from "./export_note.js";
-import { Shell } from "./shell.js";
-import { liveSource, staticSource } from "./source.js";
+import "./styles/style.css";
+import { showExport } from "./shell/export_note.js";
+import { Shell } from "./shell/shell.js";
+import { liveSource, staticSource } from "./data/source.js";
 
 // The token has become a cookie; an address that is copied from here shall not hold it.
 if (new URLSearchParams(location.search).has("token")) history.replaceState(null, "", location.pathname + location.hash);

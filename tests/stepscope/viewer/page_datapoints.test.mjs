@@ -5,7 +5,7 @@ import { test } from "node:test";
 const PAGE = new URL("../../../stepscope/viewer/page/", import.meta.url);
 const { EpochContents } = await import(new URL("views/datapoint_list.js", PAGE));
 const { epochText } = await import(new URL("views/datapoint_epochs.js", PAGE));
-const { ticks } = await import(new URL("small_lines.js", PAGE));
+const { ticks } = await import(new URL("parts/small_lines.js", PAGE));
 
 const ALL = { show: "", label: "", debugger: "", sort: "", search: "" };
 

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 const PAGE = new URL("../../../stepscope/viewer/page/", import.meta.url);
-const { formatHash, parseHash, address, staticKey } = await import(new URL("address.js", PAGE));
-const { decodeColumns } = await import(new URL("columns.js", PAGE));
+const { formatHash, parseHash, address, staticKey } = await import(new URL("data/address.js", PAGE));
+const { decodeColumns } = await import(new URL("data/columns.js", PAGE));
 const { places } = await import(new URL("charts/moving.js", PAGE));
 const { logPlaces } = await import(new URL("charts/grid.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
@@ -13,10 +13,10 @@ const { cells, union } = await import(new URL("charts/joined.js", PAGE));
 const { divisorOf } = await import(new URL("charts/heights.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
-const { numberText, stepText, tickText } = await import(new URL("format.js", PAGE));
+const { numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
-const { nameText, visible } = await import(new URL("visible.js", PAGE));
-const { Turns, staticSource } = await import(new URL("source.js", PAGE));
+const { nameText, visible } = await import(new URL("text/visible.js", PAGE));
+const { Turns, staticSource } = await import(new URL("data/source.js", PAGE));
 
 const points = (step, value) => lineOf({ meta: { form: "points" }, columns: { step: Float64Array.from(step), time_ms: Float64Array.from(step, (one) => 1000 * one), value: Float64Array.from(value) } });
 

@@ -39,7 +39,7 @@ def test_the_page_reads_the_columns_that_an_answer_has(tmp_path):
     (tmp_path / "columns").write_bytes(columns_answer({"form": "points", "name": "ü"}, columns).body)
     script = f"""
         import {{ readFileSync }} from "node:fs";
-        import {{ decodeColumns }} from "{(PAGE / "columns.js").as_uri()}";
+        import {{ decodeColumns }} from "{(PAGE / "data/columns.js").as_uri()}";
         const {{ meta, columns, shapes }} = decodeColumns(new Uint8Array(readFileSync("columns")).buffer);
         console.log(JSON.stringify([meta, shapes, Object.values(columns).map((one) => [...one].map(String))]));
     """

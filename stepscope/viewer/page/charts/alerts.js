@@ -1,5 +1,5 @@
 /** The alerts of the chosen runs, as marks on the charts. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 
 const MOST_ELSEWHERE = 200;
 

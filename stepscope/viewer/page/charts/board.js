@@ -1,11 +1,11 @@
 /** All charts of the chosen runs: what they share, and which of them are on the screen. */
 import { afterPause, element, shortened } from "../dom.js";
-import { counted } from "../format.js";
+import { counted } from "../text/format.js";
 import { Alerts } from "./alerts.js";
 import { Card } from "./card.js";
 import { Catalogue, matcher } from "./catalogue.js";
 import { Loader } from "./loader.js";
-import { RankChooser } from "../rank_chooser.js";
+import { RankChooser } from "../parts/rank_chooser.js";
 import { Toolbar } from "./toolbar.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -86,7 +86,7 @@ export class Board {
     this.loadSeen();
   }
 
-  /** @param {import("../rank_chooser.js").OfRank[]} shown */
+  /** @param {import("../parts/rank_chooser.js").OfRank[]} shown */
   async loadNames(shown) {
     const { catalogue } = this;
     const { signal, fail } = this.context;

@@ -1,7 +1,7 @@
 /** One chart: its name, its actions, its lines and the values under the cursor. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { copy, download, element, shortened } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
+import { ofEachRun } from "../data/each_run.js";
 import { SYSTEM, groupOf } from "./catalogue.js";
 import { csvOf, pngOf } from "./files.js";
 import { inWords, showLegend } from "./legend.js";

@@ -1,6 +1,6 @@
 /** The names of all series, in groups, and which of them a search finds. */
-import { address } from "../address.js";
-import { jsonNumber } from "../columns.js";
+import { address } from "../data/address.js";
+import { jsonNumber } from "../data/columns.js";
 
 /**
  * @typedef {{name: string, of: Map<string, {count: number, last_step: number, last_value: number | null}>}} Entry
@@ -14,7 +14,7 @@ export const SYSTEM = "system";
 const LAST = ["diagnosis", SYSTEM];
 
 export class Catalogue {
-  /** @param {import("../source.js").Source} source */
+  /** @param {import("../data/source.js").Source} source */
   constructor(source) {
     this.source = source;
     /** @type {Map<string, Entry>} */
@@ -27,7 +27,7 @@ export class Catalogue {
 
   /**
    * Brings the names of a rank of a run, or those that have changed since.
-   * @param {import("../rank_chooser.js").OfRank} of @param {AbortSignal} signal
+   * @param {import("../parts/rank_chooser.js").OfRank} of @param {AbortSignal} signal
    * @returns {Promise<boolean>} whether there are names that were not there before
    */
   async load({ key, rank, id }, signal) {

@@ -1,6 +1,6 @@
 /** A chart as a file: CSV of all its points, PNG of what is seen. */
 import { cssColour } from "../dom.js";
-import { nameText } from "../visible.js";
+import { nameText } from "../text/visible.js";
 
 /** A cell of CSV. @param {string} text */
 export const quoted = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -10,7 +10,7 @@ const exact = (value) => (value === Infinity ? "inf" : value === -Infinity ? "-i
 
 /**
  * @param {string} name of the series
- * @param {{run: string, answer: import("../columns.js").Columns}[]} runs
+ * @param {{run: string, answer: import("../data/columns.js").Columns}[]} runs
  * @returns {string} run, name, step, time in ms since 1970, value; of a range of steps its mean, least and highest value
  */
 export function csvOf(name, runs) {

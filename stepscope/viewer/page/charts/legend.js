@@ -1,7 +1,7 @@
 /** The values under the cursor, or the last ones, of each run; the chart in words for screen readers. */
 import { element, shortened } from "../dom.js";
-import { durationText, numberText, stepText } from "../format.js";
-import { runClass } from "../theme.js";
+import { durationText, numberText, stepText } from "../text/format.js";
+import { runClass } from "../shell/theme.js";
 import { extremes, nearest } from "./line.js";
 
 /** What is at a place on the x axis. @param {import("./plot.js").Drawn} drawn @param {number} index @param {boolean} whole with its range */

@@ -17,7 +17,7 @@
  * @property {{step: number, value: number}} end the last value; NaN where there is none
  */
 
-/** @param {import("../columns.js").Columns} answer @returns {Line} */
+/** @param {import("../data/columns.js").Columns} answer @returns {Line} */
 export function lineOf({ meta, columns }) {
   const column = (/** @type {string} */ name) => /** @type {Float64Array} */ (columns[name]);
   /** @type {Bad[]} */

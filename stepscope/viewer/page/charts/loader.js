@@ -1,5 +1,5 @@
 /** Loads lines: what is seen at the width in which it is seen, and later only what is new. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { extended, lineOf } from "./line.js";
 
 const MOST_WIDTH = 20_000;
@@ -13,7 +13,7 @@ const MOST_POINTS_A_PIXEL = 3;
  */
 
 export class Loader {
-  /** @param {import("../source.js").Source} source */
+  /** @param {import("../data/source.js").Source} source */
   constructor(source) {
     this.source = source;
     /** @type {Map<string, Kept>} in the order of their use */
@@ -58,7 +58,7 @@ export class Loader {
     return !!kept && kept.range.startsWith("null") && !kept.line.low;
   }
 
-  /** A series as exactly as one answer can have it. @param {{run: string, name: string, rank: number | null}} of @returns {Promise<import("../columns.js").Columns>} */
+  /** A series as exactly as one answer can have it. @param {{run: string, name: string, rank: number | null}} of @returns {Promise<import("../data/columns.js").Columns>} */
   all({ run, name, rank }) {
     return this.source.columns(address("series", { run, name, rank, width: MOST_WIDTH }));
   }

@@ -1,8 +1,8 @@
 /** One uPlot: the lines of a series, one for each run, over each other. */
 import uPlot from "uplot";
 import { cssColour } from "../dom.js";
-import { durationText, tickText } from "../format.js";
-import { runDash } from "../theme.js";
+import { durationText, tickText } from "../text/format.js";
+import { runDash } from "../shell/theme.js";
 import { axisOf } from "./grid.js";
 import { drawable, heights, logHeights } from "./heights.js";
 import { cells, union } from "./joined.js";
@@ -23,7 +23,7 @@ const SHARED = { key: "charts", setSeries: false, scales: /** @type {[string, nu
  * @property {[number, number] | null} zoom on the x axis
  *
  * @typedef {object} Drawn one run in a chart
- * @property {import("../rank_chooser.js").OfRank} run
+ * @property {import("../parts/rank_chooser.js").OfRank} run
  * @property {import("./line.js").Line} line
  * @property {ArrayLike<number>} x
  * @property {Float64Array} smooth
@@ -59,7 +59,7 @@ export class Plot {
     this.divisor = 1;
   }
 
-  /** @param {{run: import("../rank_chooser.js").OfRank, line: import("./line.js").Line, startMs: number}[]} lines @param {AlertMark[]} alerts @param {Look} look */
+  /** @param {{run: import("../parts/rank_chooser.js").OfRank, line: import("./line.js").Line, startMs: number}[]} lines @param {AlertMark[]} alerts @param {Look} look */
   draw(lines, alerts, look) {
     this.look = look;
     this.alerts = alerts;

@@ -22,7 +22,7 @@
  * @property {"about" | "config" | "metric"} kind
  * @property {(row: Row) => Cell} value
  */
-import { jsonNumber } from "../columns.js";
+import { jsonNumber } from "../data/columns.js";
 
 export const STATISTICS = { last: "last value", lowest: "lowest", highest: "highest", at: "at step" };
 

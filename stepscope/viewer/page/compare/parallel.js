@@ -1,5 +1,5 @@
 /** Parallel coordinates: an axis for each number that differs, a line for each run; dragging on an axis selects. */
-import { numberText } from "../format.js";
+import { numberText } from "../text/format.js";
 import { shortened } from "../dom.js";
 
 const NS = "http://www.w3.org/2000/svg";

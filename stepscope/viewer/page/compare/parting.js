@@ -1,8 +1,8 @@
 /** Where two runs part: settings that differ, and series in the order in which they do, with links to their charts. */
-import { address } from "../address.js";
-import { jsonNumber } from "../columns.js";
+import { address } from "../data/address.js";
+import { jsonNumber } from "../data/columns.js";
 import { element, shortened } from "../dom.js";
-import { counted, numberText, stepText } from "../format.js";
+import { counted, numberText, stepText } from "../text/format.js";
 
 const SHOWN = 30;
 

@@ -1,5 +1,5 @@
 /** The axis of values: linear, or logarithmic on either side of zero. */
-import { numberText } from "../format.js";
+import { numberText } from "../text/format.js";
 
 const LEFT_OUT = 0.002;
 const MOST_POWERS = 40;

@@ -1,12 +1,12 @@
 /** The answer `histograms` of one run, and its text at one step. */
-import { address } from "../address.js";
-import { numberText, stepText } from "../format.js";
+import { address } from "../data/address.js";
+import { numberText, stepText } from "../text/format.js";
 
 /**
  * @typedef {object} Found
  * @property {import("../context.js").ChosenRun} run
  * @property {Record<string, any>} meta
- * @property {Record<string, import("../columns.js").Column>} columns
+ * @property {Record<string, import("../data/columns.js").Column>} columns
  * @property {number} rows how many histograms
  * @property {number} wide how many bins
  */

@@ -1,6 +1,6 @@
 /** The histograms of one tensor over the steps, of several runs over each other, on a canvas. */
 import { cssColour, element } from "../dom.js";
-import { stepText } from "../format.js";
+import { stepText } from "../text/format.js";
 import { TABLE } from "../layers/scale.js";
 import { axisOf } from "./axis.js";
 import { rowAt, rowText } from "./found.js";

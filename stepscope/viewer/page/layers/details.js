@@ -1,7 +1,7 @@
 /** What is known of one layer: its histograms over time, its series, and its findings. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { element, shortened } from "../dom.js";
-import { counted, stepText } from "../format.js";
+import { counted, stepText } from "../text/format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
 import { chartsLink } from "../verdict/links.js";

@@ -1,6 +1,6 @@
 /** Cells of layers over steps on a canvas: names on the left, steps below; a cursor, and a range that is chosen by dragging. */
 import { cssColour, element, shortened } from "../dom.js";
-import { stepText } from "../format.js";
+import { stepText } from "../text/format.js";
 import { pressedKey } from "./keys.js";
 import { FINITE, NAN, NAN_COLOUR, NEGATIVE, NEGATIVE_COLOUR, POSITIVE, POSITIVE_COLOUR, TABLE, UNKNOWN, ZERO_COLOUR, rgba, shareOf } from "./scale.js";
 

@@ -1,6 +1,6 @@
 /** The legend of a heat map: its colours from the smallest to the largest value, and those of what is not finite. */
 import { element } from "../dom.js";
-import { numberText } from "../format.js";
+import { numberText } from "../text/format.js";
 import { NAN, NAN_COLOUR, NEGATIVE, NEGATIVE_COLOUR, POSITIVE, POSITIVE_COLOUR, TABLE, UNKNOWN, ZERO_COLOUR, valueAt } from "./scale.js";
 
 /** @param {string} colour #rrggbb @param {string} text */

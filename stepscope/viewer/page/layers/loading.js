@@ -1,5 +1,5 @@
 /** Asks for cells: what roll-ups say at once where a statistic is large, and then what all values say. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 
 const LARGE = 50_000;
 
@@ -8,7 +8,7 @@ const LARGE = 50_000;
  * @typedef {{run: string, scope: string, rank: number}} Of
  */
 
-/** @param {import("../columns.js").Columns} answer @returns {import("./heat_map.js").Cells} */
+/** @param {import("../data/columns.js").Columns} answer @returns {import("./heat_map.js").Cells} */
 export function cellsOf({ meta, columns }) {
   return {
     tensors: meta.tensors,
@@ -22,7 +22,7 @@ export function cellsOf({ meta, columns }) {
   };
 }
 
-/** Yields the answers to one question, the last one the best. @param {import("../source.js").Source} source @param {AbortSignal} signal @param {Of} of @param {Statistic} statistic @param {[number, number] | null} range @param {number} width */
+/** Yields the answers to one question, the last one the best. @param {import("../data/source.js").Source} source @param {AbortSignal} signal @param {Of} of @param {Statistic} statistic @param {[number, number] | null} range @param {number} width */
 export async function* answers(source, signal, { run, scope, rank }, statistic, range, width) {
   const asked = { run, scope, rank: rank || null, statistic: statistic.key, first: range?.[0], last: range?.[1], width };
   const options = { signal };

@@ -1,6 +1,6 @@
 /** The verdict of one session: what is wrong, what speaks for it, how healthy each area is, and what it rests on. */
 import { element } from "../dom.js";
-import { counted, stepText } from "../format.js";
+import { counted, stepText } from "../text/format.js";
 import { nameOf, withSteps, chartsLink } from "./links.js";
 import { SmallChart } from "./small_chart.js";
 import { timeline } from "./timeline.js";

@@ -1,12 +1,12 @@
 /** A small chart of one signal: one line, or one for each of a few tensors, and where a cause begins. */
 import uPlot from "uplot";
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { axisOf } from "../charts/grid.js";
 import { drawable, heights, logHeights } from "../charts/heights.js";
 import { cells, union } from "../charts/joined.js";
 import { lineOf } from "../charts/line.js";
 import { cssColour, element, shortened } from "../dom.js";
-import { numberText } from "../format.js";
+import { numberText } from "../text/format.js";
 import { chartsLink } from "./links.js";
 
 const HEIGHT = 140;

@@ -1,7 +1,7 @@
 /** What was found and alerted, over the steps: a strip, and the same as a table. */
 import { element, shortened } from "../dom.js";
-import { counted, stepText } from "../format.js";
-import { visible } from "../visible.js";
+import { counted, stepText } from "../text/format.js";
+import { visible } from "../text/visible.js";
 import { around, nameOf } from "./links.js";
 
 const SVG = "http://www.w3.org/2000/svg";

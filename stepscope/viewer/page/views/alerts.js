@@ -1,7 +1,7 @@
 /** The alerts of the chosen runs, by level and name; each leads to the charts at its step. */
 import { element } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
-import { counted, stepText, timeText } from "../format.js";
+import { ofEachRun } from "../data/each_run.js";
+import { counted, stepText, timeText } from "../text/format.js";
 
 const LEVELS = ["error", "warning", "info"];
 const MOST = 2000;

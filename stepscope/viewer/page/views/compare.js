@@ -1,11 +1,11 @@
 /** Runs side by side: configuration, metrics and causes in a table, parallel coordinates, and where two runs part. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { quoted } from "../charts/files.js";
 import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
 import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
 import { afterPause, append, download, element, shortened } from "../dom.js";
-import { counted, durationText, numberText } from "../format.js";
+import { counted, durationText, numberText } from "../text/format.js";
 
 const AT_ONCE = 6;
 const [ROWS_DRAWN_MS, CAUSES_DRAWN_MS] = [150, 800];

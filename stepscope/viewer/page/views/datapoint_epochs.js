@@ -4,8 +4,8 @@
  * @typedef {{id: string, run: import("../context.js").ChosenRun, key: string, title: string, step: number | null, rank: number, count: number, debuggers: string[]}} Epoch
  */
 import { element } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
-import { counted, stepText } from "../format.js";
+import { ofEachRun } from "../data/each_run.js";
+import { counted, stepText } from "../text/format.js";
 
 /** @param {import("../context.js").Context} context @returns {Promise<Epoch[]>} */
 export async function epochsOf(context) {

@@ -1,8 +1,8 @@
 /** What is known of an epoch's datapoints: which there are, what is right and wrong, what has changed beside another. */
-import { address } from "../address.js";
-import { jsonNumber } from "../columns.js";
+import { address } from "../data/address.js";
+import { jsonNumber } from "../data/columns.js";
 import { element } from "../dom.js";
-import { numberText } from "../format.js";
+import { numberText } from "../text/format.js";
 
 /** @type {[string, string][]} */
 export const SHOWN = [["", "all"], ["wrong", "wrong"], ["right", "right"], ["unjudged", "not judged"], ["failed", "with an error"]];

@@ -1,5 +1,5 @@
 /** One datapoint: its sections, those of another epoch or run beside it, and what differs. */
-import { dataTable } from "../data_table.js";
+import { dataTable } from "../parts/data_table.js";
 import { element } from "../dom.js";
 import { epochText } from "./datapoint_epochs.js";
 import { short } from "./datapoint_list.js";

@@ -1,7 +1,7 @@
 /** Datapoints by epoch: one at a time with its debug outputs, filtered, and beside another epoch or run. */
 import { element } from "../dom.js";
-import { counted } from "../format.js";
-import { RowList, viewKeys } from "../row_list.js";
+import { counted } from "../text/format.js";
+import { RowList, viewKeys } from "../parts/row_list.js";
 import { besideOptions, epochOptions, epochsOf, epochText } from "./datapoint_epochs.js";
 import { EpochContents, SHOWN, rowOf } from "./datapoint_list.js";
 import { datapointPanel } from "./datapoint_panel.js";

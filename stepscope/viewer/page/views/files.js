@@ -1,8 +1,8 @@
 /** The files of the chosen runs: saved by the browser, never shown. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { element, shortened } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
-import { counted, timeText } from "../format.js";
+import { ofEachRun } from "../data/each_run.js";
+import { counted, timeText } from "../text/format.js";
 
 const LARGEST = 64 * 2 ** 20;
 
@@ -23,7 +23,7 @@ export async function filesPanel(context) {
   return { element: element("div", { class: "table-around" }, element("table", { class: "data" }, element("thead", null, element("tr", null, ...heads)), element("tbody", null, ...rows))) };
 }
 
-/** @param {import("../source.js").Source} source @param {import("../context.js").ChosenRun} run @param {any} file */
+/** @param {import("../data/source.js").Source} source @param {import("../context.js").ChosenRun} run @param {any} file */
 function row(source, run, file) {
   const name = shortened(file.filename, 80);
   let link = element("span", { title: "this export leaves the file out" }, name);

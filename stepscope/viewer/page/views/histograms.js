@@ -1,13 +1,13 @@
 /** The histograms of all tensors over the steps: of several runs over each other, with a slider for all steps. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { matcher } from "../charts/catalogue.js";
 import { VirtualList } from "../charts/virtual_list.js";
 import { afterPause, element, shortened } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
-import { counted, stepText } from "../format.js";
+import { ofEachRun } from "../data/each_run.js";
+import { counted, stepText } from "../text/format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
-import { RankChooser } from "../rank_chooser.js";
+import { RankChooser } from "../parts/rank_chooser.js";
 
 const AGAIN_AFTER_MS = 2000;
 const MODES = [["heat", "heat map"], ["ridge", "ridges"], ["percentiles", "percentiles"], ["step", "one step"]];

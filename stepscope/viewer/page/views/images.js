@@ -1,12 +1,12 @@
 /** Images of a name at all their steps, several runs side by side, with a series below that marks the step. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { element, shortened } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
-import { counted, stepText, timeText } from "../format.js";
-import { NameList, namesOf } from "../name_list.js";
-import { RankChooser } from "../rank_chooser.js";
-import { viewKeys } from "../row_list.js";
-import { SmallLines } from "../small_lines.js";
+import { ofEachRun } from "../data/each_run.js";
+import { counted, stepText, timeText } from "../text/format.js";
+import { NameList, namesOf } from "../parts/name_list.js";
+import { RankChooser } from "../parts/rank_chooser.js";
+import { viewKeys } from "../parts/row_list.js";
+import { SmallLines } from "../parts/small_lines.js";
 
 const AHEAD = 3;
 const SMALL = 128;

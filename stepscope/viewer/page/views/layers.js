@@ -1,8 +1,8 @@
 /** A heat map of layers over steps, of any statistic that a run has of its tensors. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { matcher } from "../charts/catalogue.js";
 import { afterPause, element, shortened } from "../dom.js";
-import { counted, numberText, stepText } from "../format.js";
+import { counted, numberText, stepText } from "../text/format.js";
 import { Details } from "../layers/details.js";
 import { HeatMap } from "../layers/heat_map.js";
 import { legend } from "../layers/legend.js";

@@ -1,8 +1,8 @@
 /** Debug outputs as elements: groups, tables, texts, arrays with their pictures and distributions. */
-import { jsonNumber } from "../columns.js";
-import { cellText } from "../data_table.js";
+import { jsonNumber } from "../data/columns.js";
+import { cellText } from "../parts/data_table.js";
 import { element } from "../dom.js";
-import { numberText } from "../format.js";
+import { numberText } from "../text/format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const LEAST_PICTURE = 192;
@@ -11,12 +11,12 @@ const BAR = 6;
 const HEIGHT = 48;
 const FORMS = { image: "image", maps: "map", overlay: "over the input" };
 
-/** @param {import("../source.js").Source} source @param {any[]} found */
+/** @param {import("../data/source.js").Source} source @param {any[]} found */
 export function nodes(source, found) {
   return element("div", { class: "nodes" }, ...found.map((node) => one(source, node)));
 }
 
-/** @param {import("../source.js").Source} source @param {any} node @returns {HTMLElement} */
+/** @param {import("../data/source.js").Source} source @param {any} node @returns {HTMLElement} */
 function one(source, node) {
   if (node.kind === "group") {
     return element("details", { open: true, class: "node" }, element("summary", null, node.key), nodes(source, node.children));
@@ -46,13 +46,13 @@ function said({ dtype, shape, statistics: found }) {
 /** @param {any} value */
 const number = (value) => numberText(jsonNumber(value));
 
-/** @param {import("../source.js").Source} source @param {any} node */
+/** @param {import("../data/source.js").Source} source @param {any} node */
 function pictures(source, node) {
   if (!node.pictures.length) return null;
   return element("div", { class: "pictures" }, ...node.pictures.map((/** @type {any} */ picture) => figure(source, node, picture)));
 }
 
-/** @param {import("../source.js").Source} source @param {any} node @param {any} picture */
+/** @param {import("../data/source.js").Source} source @param {any} node @param {any} picture */
 function figure(source, node, picture) {
   const factor = Math.max(1, Math.ceil(LEAST_PICTURE / Math.max(picture.width, picture.height)));
   const name = picture.caption ?? FORMS[/** @type {"maps"} */ (picture.form)];

@@ -1,8 +1,8 @@
 /** What each chosen run is: configuration, environment, attempts, ranks, delivery to each sink, sizes, damage. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { table } from "../compare/parting.js";
 import { copy, element, shortened } from "../dom.js";
-import { counted, durationText, timeText } from "../format.js";
+import { counted, durationText, timeText } from "../text/format.js";
 
 const DELIVERY_AGAIN_MS = 3000;
 const UNITS = ["B", "kB", "MB", "GB", "TB"];

@@ -1,11 +1,11 @@
 /** What is shown of a text, a table and a curve: their steps, and each run's at the chosen one. */
-import { address } from "../address.js";
-import { jsonNumber } from "../columns.js";
-import { dataTable } from "../data_table.js";
+import { address } from "../data/address.js";
+import { jsonNumber } from "../data/columns.js";
+import { dataTable } from "../parts/data_table.js";
 import { element } from "../dom.js";
-import { stepText, timeText } from "../format.js";
-import { markdown } from "../markdown.js";
-import { SmallLines } from "../small_lines.js";
+import { stepText, timeText } from "../text/format.js";
+import { markdown } from "../text/markdown.js";
+import { SmallLines } from "../parts/small_lines.js";
 
 /**
  * @typedef {{seq: number, step: number, time_ms: number, [content: string]: any}} Entry

@@ -1,10 +1,10 @@
 /** Texts, tables, curves, files and alerts of the chosen runs. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { element } from "../dom.js";
-import { ofEachRun } from "../each_run.js";
-import { NameList, namesOf } from "../name_list.js";
-import { RankChooser } from "../rank_chooser.js";
-import { viewKeys } from "../row_list.js";
+import { ofEachRun } from "../data/each_run.js";
+import { NameList, namesOf } from "../parts/name_list.js";
+import { RankChooser } from "../parts/rank_chooser.js";
+import { viewKeys } from "../parts/row_list.js";
 import { alertsPanel } from "./alerts.js";
 import { filesPanel } from "./files.js";
 import { CONTENTS } from "./text_contents.js";

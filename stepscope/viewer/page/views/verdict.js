@@ -1,5 +1,5 @@
 /** The first view: what is wrong with each chosen run, since when, why, and what to try. The worst run comes first. */
-import { address } from "../address.js";
+import { address } from "../data/address.js";
 import { element, shortened } from "../dom.js";
 import { Session, stateOf, steps } from "../verdict/session.js";
 

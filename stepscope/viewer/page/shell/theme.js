@@ -1,5 +1,5 @@
 /** Light and dark: as the system says, or as the reader chose. */
-import { cssColour, element } from "./dom.js";
+import { cssColour, element } from "../dom.js";
 
 const KEY = "stepscope.scheme";
 const RUN_COLOURS = 8;

@@ -1,10 +1,10 @@
 /** The list of runs in the header: search, choose, colours. */
-import { append, element, shortened } from "./dom.js";
-import { counted, timeText } from "./format.js";
+import { append, element, shortened } from "../dom.js";
+import { counted, timeText } from "../text/format.js";
 import { runClass } from "./theme.js";
 
 /**
- * @typedef {import("./context.js").RunInfo} RunInfo
+ * @typedef {import("../context.js").RunInfo} RunInfo
  */
 
 /** Chosen runs that the button names; it counts the others. */

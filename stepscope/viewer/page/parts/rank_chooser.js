@@ -1,6 +1,6 @@
 /** Chooses the rank whose artifacts a view shows: at first of each run its lowest. */
-import { element } from "./dom.js";
-import { runColour } from "./theme.js";
+import { element } from "../dom.js";
+import { runColour } from "../shell/theme.js";
 
 const ALL = "all";
 /** Colours and dashes tell no more lines apart. */
@@ -9,12 +9,12 @@ const MOST_LINES = 32;
 /**
  * A chosen run and the rank of it that is shown, null for rank 0. The colour and the name are those of a run, or of each
  * rank where all are shown.
- * @typedef {import("./context.js").ChosenRun & {rank: number | null, id: string}} OfRank
+ * @typedef {import("../context.js").ChosenRun & {rank: number | null, id: string}} OfRank
  */
 
 /**
  * What choosers call a rank. The lowest stands for that of each run.
- * @param {number} rank @param {import("./context.js").RunInfo[]} runs
+ * @param {number} rank @param {import("../context.js").RunInfo[]} runs
  */
 export function rankText(rank, runs) {
   const isLowest = runs.every(({ ranks }) => ranks.every((one) => one >= rank));
@@ -23,7 +23,7 @@ export function rankText(rank, runs) {
 
 export class RankChooser {
   /**
-   * @param {import("./context.js").Context} context @param {(rank: number | string | null) => void} choose
+   * @param {import("../context.js").Context} context @param {(rank: number | string | null) => void} choose
    * @param {boolean} together whether all ranks can be chosen, for a view that asks for ``each``
    */
   constructor(context, choose, together = false) {

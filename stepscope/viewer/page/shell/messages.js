@@ -1,7 +1,7 @@
 /** The page's one place for errors, and what it says to screen readers. */
-import { staticKey } from "./address.js";
-import { element } from "./dom.js";
-import { AnswerError } from "./source.js";
+import { staticKey } from "../data/address.js";
+import { element } from "../dom.js";
+import { AnswerError } from "../data/source.js";
 
 const SHOWN_MS = 4000;
 

@@ -14,7 +14,7 @@
  */
 import { staticKey } from "./address.js";
 import { decodeColumns } from "./columns.js";
-import { element } from "./dom.js";
+import { element } from "../dom.js";
 
 const KEPT_ANSWERS = 400;
 /** Browsers open six connections to a server; what waits here can still be given up. */

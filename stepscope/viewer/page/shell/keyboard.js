@@ -1,5 +1,5 @@
 /** The page's keys, and the dialog that names them. */
-import { element } from "./dom.js";
+import { element } from "../dom.js";
 
 /**
  * @typedef {{keys: string, does: string, run: () => void}} Shortcut ``keys`` is one key, or "g" and a key after it

@@ -1,5 +1,5 @@
 /** Markdown as elements: headings, lists, tables, code, emphasis and links. What is no Markdown, HTML too, stays text. */
-import { append, element } from "./dom.js";
+import { append, element } from "../dom.js";
 
 const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])[*_](?=\S)([^*_\n]+?)[*_](?!\w)|\[([^\]\n]{1,500})\]\((https?:\/\/[^\s()<>"]{1,2000})\)/g;
 const BLOCKS = [

@@ -1,6 +1,6 @@
 /** Small lines on a canvas with two axes and a mark: a series below an image, a curve. */
-import { cssColour, element } from "./dom.js";
-import { numberText } from "./format.js";
+import { cssColour, element } from "../dom.js";
+import { numberText } from "../text/format.js";
 
 /**
  * @typedef {{x: ArrayLike<number>, y: ArrayLike<number>, colour: string, label: string}} Line

@@ -1,9 +1,9 @@
 /** The names of a kind with a field to search them. */
-import { address } from "./address.js";
-import { element } from "./dom.js";
-import { ofEachRun } from "./each_run.js";
+import { address } from "../data/address.js";
+import { element } from "../dom.js";
+import { ofEachRun } from "../data/each_run.js";
 import { RowList } from "./row_list.js";
-import { nameText } from "./visible.js";
+import { nameText } from "../text/visible.js";
 
 export class NameList {
   /**
@@ -50,7 +50,7 @@ export class NameList {
 
 /**
  * The names of a kind that chosen runs have of a rank, each once.
- * @param {import("./context.js").Context} context
+ * @param {import("../context.js").Context} context
  * @param {string[]} kinds
  * @param {import("./rank_chooser.js").RankChooser} ranks
  * @returns {Promise<{name: string, kind: string, runs: string[]}[]>}

@@ -1,6 +1,6 @@
 /** A table that is sorted by a click on a column's name; rows beyond the first hundreds come when they are asked for. */
-import { element } from "./dom.js";
-import { counted, numberText } from "./format.js";
+import { element } from "../dom.js";
+import { counted, numberText } from "../text/format.js";
 
 const AT_ONCE = 300;
 

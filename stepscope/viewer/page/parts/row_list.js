@@ -1,5 +1,5 @@
 /** A list of any length of which only the rows in sight exist: names, datapoints. */
-import { element } from "./dom.js";
+import { element } from "../dom.js";
 
 const AROUND = 8;
 
@@ -8,7 +8,7 @@ export class RowList {
    * @param {object} options
    * @param {string} options.label for screen readers
    * @param {number} [options.height] of a row in pixels
-   * @param {(place: number) => import("./dom.js").Child[]} options.render what is in a row
+   * @param {(place: number) => import("../dom.js").Child[]} options.render what is in a row
    * @param {(place: number) => void} options.choose a row was chosen
    */
   constructor({ label, height = 26, render, choose }) {

@@ -1,6 +1,6 @@
 /** Says below an exported page when it was made, and what it left out. */
-import { element } from "./dom.js";
-import { counted, timeText } from "./format.js";
+import { element } from "../dom.js";
+import { counted, timeText } from "../text/format.js";
 
 /**
  * @param {HTMLElement} body

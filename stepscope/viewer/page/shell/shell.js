@@ -1,22 +1,22 @@
 /** The page around a view: header, navigation, state in the hash, news of the runs. */
-import { formatHash, parseHash } from "./address.js";
-import { element } from "./dom.js";
+import { formatHash, parseHash } from "../data/address.js";
+import { element } from "../dom.js";
 import { listenForKeys } from "./keyboard.js";
 import { Messages } from "./messages.js";
 import { currentHash, setHash, whenMoved } from "./place.js";
-import { poll } from "./polling.js";
+import { poll } from "../data/polling.js";
 import { RunChooser } from "./run_chooser.js";
-import { listenedTo } from "./source.js";
+import { listenedTo } from "../data/source.js";
 import { runColour, schemeSwitch } from "./theme.js";
-import { VIEWS } from "./views/table.js";
-import { nameText } from "./visible.js";
+import { VIEWS } from "../views/table.js";
+import { nameText } from "../text/visible.js";
 
 const LOOK_FOR_RUNS_MS = 10_000;
 
 export class Shell {
   /**
    * @param {HTMLElement} body
-   * @param {import("./source.js").Source} source
+   * @param {import("../data/source.js").Source} source
    * @param {string | null} [first] the run that is shown when the hash names none; by default the newest
    */
   constructor(body, source, first = null) {
@@ -24,9 +24,9 @@ export class Shell {
     this.messages = new Messages();
     this.source = listenedTo(source, (address) => this.messages.answered(address));
     this.chooser = new RunChooser((keys) => this.go({ ...parseHash(currentHash()), runs: keys }));
-    /** @type {import("./context.js").RunInfo[]} */
+    /** @type {import("../context.js").RunInfo[]} */
     this.runs = [];
-    /** @type {import("./context.js").View | null} */
+    /** @type {import("../context.js").View | null} */
     this.view = null;
     this.closing = new AbortController();
     this.opened = "";
@@ -117,7 +117,7 @@ export class Shell {
     return first ? [first.key] : [];
   }
 
-  /** @returns {import("./context.js").ChosenRun[]} */
+  /** @returns {import("../context.js").ChosenRun[]} */
   chosen() {
     return this.chosenKeys().flatMap((key, place) => {
       const run = this.runs.find((known) => known.key === key);
@@ -125,7 +125,7 @@ export class Shell {
     });
   }
 
-  /** @param {import("./address.js").State} state @param {boolean} [replace] */
+  /** @param {import("../data/address.js").State} state @param {boolean} [replace] */
   go(state, replace = false) {
     const hash = formatHash(state);
     if (hash === currentHash()) return;
@@ -174,7 +174,7 @@ export class Shell {
     else this.open(entry, runs);
   }
 
-  /** @param {import("./context.js").ViewEntry} entry @param {import("./context.js").ChosenRun[]} runs */
+  /** @param {import("../context.js").ViewEntry} entry @param {import("../context.js").ChosenRun[]} runs */
   open(entry, runs) {
     this.closing = new AbortController();
     const { signal } = this.closing;

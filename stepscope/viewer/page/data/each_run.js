@@ -2,9 +2,9 @@
 
 /**
  * The answers about each run that can be read, in the order of the runs; why another cannot be read is said.
- * @template {import("./context.js").ChosenRun} R
+ * @template {import("../context.js").ChosenRun} R
  * @template T
- * @param {import("./context.js").Context} context
+ * @param {import("../context.js").Context} context
  * @param {R[]} runs
  * @param {(run: R) => Promise<T>} ask
  * @returns {Promise<{run: R, answer: T}[]>}
