@@ -1,4 +1,4 @@
-"""One HTML file for everything: no scripts, nothing loaded from elsewhere, light or dark as the reader's system is."""
+"""One HTML file for everything: no scripts, nothing loaded from elsewhere, light or dark as system or notebook is."""
 
 from collections.abc import Sequence
 from html import escape
@@ -37,6 +37,27 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft);
 @media print { body { max-width: none; } .card, figure, tr { break-inside: avoid; } }
 """
 
+_NOTEBOOKS = {
+    "dark": (
+        "body[data-jp-theme-light=false]",
+        "body.vscode-dark",
+        "body.vscode-high-contrast:not(.vscode-high-contrast-light)",
+        "html[theme=dark]",
+        "[data-theme=dark]",
+    ),
+    "light": (
+        "body[data-jp-theme-light=true]",
+        "body.vscode-light",
+        "body.vscode-high-contrast-light",
+        "html[theme=light]",
+        "[data-theme=light]",
+    ),
+}
+"""How notebooks say which scheme they have: Jupyter, VS Code, Colab, and pages made of notebooks."""
+_FRAME_STYLE = "".join(
+    f":is({','.join(marks)}) iframe.stepscope{{color-scheme:{scheme}}}" for scheme, marks in _NOTEBOOKS.items()
+)
+
 
 def html_page(title: str, body: str) -> str:
     """Returns a whole page.
@@ -56,7 +77,18 @@ def html_page(title: str, body: str) -> str:
 
 def framed(page: str, height: int = 420) -> str:
     """Returns a whole page as a frame of ``height`` pixels, for a notebook: nothing in it runs, styles stay inside."""
-    return f'<iframe sandbox srcdoc="{escape(page)}" width="100%" height="{height}" style="border: 0"></iframe>'
+    return notebook_frame(f'sandbox srcdoc="{escape(page)}"', height)
+
+
+def notebook_frame(attributes: str, height: int) -> str:
+    """Returns a frame for a notebook; what is in it is light or dark as the notebook is, where that says so.
+
+    Args:
+        attributes: HTML: what the frame shows.
+        height: In pixels.
+    """
+    shown = f'class="stepscope" width="100%" height="{height}" style="border: 0"'
+    return f"<style>{_FRAME_STYLE}</style><iframe {attributes} {shown}></iframe>"
 
 
 def safe(text: object) -> str:

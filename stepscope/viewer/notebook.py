@@ -9,7 +9,7 @@ from tracker_adapters.errors import StepscopeError
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.values.metric_names import metrics_first
 
-from debuggers.pictures.html_page import framed, html_page, safe
+from debuggers.pictures.html_page import framed, html_page, notebook_frame, safe
 from debuggers.pictures.svg_lines import line_chart
 from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.report_pages.content import ReportContent
@@ -29,10 +29,8 @@ class EmbeddedPage:
         self.height = height
 
     def _repr_html_(self) -> str:
-        return (
-            f'<iframe src="{escape(self.url)}" width="100%" height="{self.height}" style="border: 0" '
-            f'title="stepscope"></iframe><a href="{escape(self.url)}" target="_blank">in a tab of its own</a>'
-        )
+        frame = notebook_frame(f'src="{escape(self.url)}" title="stepscope"', self.height)
+        return f'{frame}<a href="{escape(self.url)}" target="_blank">in a tab of its own</a>'
 
     def __repr__(self) -> str:
         return f"stepscope's viewer: {self.url}"

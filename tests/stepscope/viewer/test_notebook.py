@@ -24,9 +24,8 @@ def folder(tmp_path):
 
 def page_in(frame):
     """The page inside a frame; nothing but the frame is outside of it."""
-    found = re.fullmatch(
-        r'<iframe sandbox srcdoc="([^"]*)" width="100%" height="\d+" style="border: 0"></iframe>', frame
-    )
+    shown = r'class="stepscope" width="100%" height="\d+" style="border: 0"'
+    found = re.fullmatch(rf'<style>[^<]*</style><iframe sandbox srcdoc="([^"]*)" {shown}></iframe>', frame)
     assert found
     return html.unescape(found[1])
 
@@ -88,7 +87,7 @@ def test_a_kernel_sends_html_with_text_beside_it(folder, tmp_path):
     cells = [f"import stepscope; record = stepscope.read_run({str(folder)!r}); record", "record.view()"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
-    for cell, expected in zip(notebook.cells, ("<iframe sandbox", '<iframe src="http://127.0.0.1:'), strict=True):
+    for cell, expected in zip(notebook.cells, ("<iframe sandbox ", '<iframe src="http://127.0.0.1:'), strict=True):
         [output] = cell.outputs
-        assert output.data["text/html"].startswith(expected)
+        assert expected in output.data["text/html"]
         assert output.data["text/plain"]
