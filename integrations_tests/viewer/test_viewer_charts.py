@@ -474,3 +474,18 @@ def test_all_ranks_are_shown_over_each_other_while_they_train(page, tmp_path):
             "rank 1 of exp1",
             *["rank 2 of exp1"] * 2,
         ]
+
+
+def test_of_many_ranks_as_many_are_over_each_other_as_lines_can_be_told_apart(page, tmp_path):
+    for rank in range(33):
+        with stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0) as run:
+            run.scalar("loss", rank + 0.25, step=0)
+    with viewer_of(page, tmp_path) as url:
+        page.goto(f"{url}#/charts")
+        page.get_by_label("rank").select_option("the first 32 ranks")
+        values = page.locator(".card[data-name=loss] .value")
+        expect(values).to_have_count(32)
+        expect(values.last).to_contain_text("rank 31 of exp131.25")
+        page.get_by_label("rank").select_option("rank 32")
+        expect(values).to_have_count(1)
+        expect(values).to_contain_text("32.25")

@@ -105,6 +105,25 @@ def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):
     screenshot(page, "export_compare", tmp_path)
 
 
+def test_all_ranks_are_over_each_other_without_a_server(page, tmp_path):
+    for rank in range(3):
+        with stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0) as run:
+            for step in range(20):
+                run.scalar("loss", rank + step, step=step)
+            run.scalar(f"only/{rank}", 1.0, step=0)
+    page.goto(export_page(tmp_path / "exp1", tmp_path / "out").page.as_uri())
+    go(page, "Charts")
+    page.get_by_label("rank").select_option("all ranks")
+    values = page.locator(".card[data-name=loss] .value")
+    expect(values).to_have_count(3)
+    for rank in range(3):
+        expect(values.nth(rank)).to_contain_text(f"rank {rank} of exp1{rank + 19}")
+        expect(page.locator(f'.card[data-name="only/{rank}"] .value')).to_have_count(1)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="save as CSV: loss").click()
+    assert len(saved.value.path().read_text(encoding="utf-8").splitlines()) == 1 + 3 * 20
+
+
 def test_what_finds_no_room_lies_beside_the_page_and_is_loaded_when_it_is_asked_for(runs, page, tmp_path):
     made = export_page(runs, tmp_path / "out", page_bytes=1_000_000)
     assert made.page_bytes < 1_000_000
