@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tracker_adapters.wording import counted
+from tracker_adapters.wording import counted, share_of
 
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.data_waiting import data_waiting
@@ -12,6 +12,7 @@ from stepscope.report_pages.waiting_line import waiting_line
 
 SHOWN = 3
 """Causes that are shown with their evidence; the others are named."""
+_FEW_STEPS, _MANY_TIMES = 20, 4
 ARCHITECTURE, TRAINING, TIME = "Architecture: ", "Recorded metrics: ", "Time: "
 """What the lines of a report begin with that tell of the model, of what the loop recorded, and of times and memory."""
 _PARTS = {
@@ -40,6 +41,8 @@ class ReportContent:
         scope: Of the session; often empty.
         rank: Whose evidence it is.
         running: Whether the training goes on: then all that is said holds so far.
+        measured_steps: At how many steps individual parameters were measured, and the last of these; None where that is
+            not known.
     """
 
     title: str
@@ -50,6 +53,7 @@ class ReportContent:
     scope: str = ""
     rank: int = 0
     running: bool = False
+    measured_steps: tuple[int, int] | None = None
 
     @property
     def is_observed(self) -> bool:
@@ -73,7 +77,8 @@ class ReportContent:
             return f"problems in {steps}: {', '.join(likely[:SHOWN])}."
         found = counted(len(self.evidence.findings), "findings") if self.evidence.findings else ""
         why = "the training is running still" if self.running else "no report was stored"
-        return f"no cause found in {steps}; {', '.join(filter(None, [why, found]))}."
+        last = f"individual parameters were measured last at step {self.measured_steps[1]:,}" if self._pauses else ""
+        return f"no cause found in {steps}; {', '.join(filter(None, [why, found, last]))}."
 
     @property
     def state(self) -> str:
@@ -97,8 +102,33 @@ class ReportContent:
         steps = counted(evidence.facts.steps, "steps")
         return [
             f"{counted(len(evidence.series), 'signals')} of a step{of_tensors if tensors else ''} in {steps}; "
-            "what else was looked at is said in the report that a session stores at its end."
+            "what else was looked at is said in the report that a session stores at its end.",
+            *self._of_parameters(),
         ]
+
+    def _of_parameters(self) -> list[str]:
+        if self.measured_steps is None:
+            return []
+        count, last = self.measured_steps
+        share = share_of(count, max(self.evidence.facts.steps, count), "steps")
+        told = f"Individual parameters were measured at {share}{' so far' if self.running else ''}"
+        if not self._pauses:
+            return [f"{told}."]
+        since = counted(self.evidence.facts.last_step - last, "steps")
+        ago = (
+            f"{since} ago: measuring pauses, to limit the overhead or as its schedule says"
+            if self.running
+            else f"{since} before the end"
+        )
+        return [f"{told}, the last at step {last:,}, {ago}."]
+
+    @property
+    def _pauses(self) -> bool:
+        """Whether the last measured step is much farther from the last step than measured steps are from each other."""
+        if self.measured_steps is None:
+            return False
+        count, last = self.measured_steps
+        return self.evidence.facts.last_step - last > max(_FEW_STEPS, _MANY_TIMES * (last + 1) / count)
 
     @property
     def cost(self) -> list[str]:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 from observed_runs import Asked, train
 
 import stepscope
@@ -112,6 +113,37 @@ def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path):
     # Within a few seconds what was said before is good enough; at the end it is not.
     assert again["position"] == first["position"]
     assert asked.json("verdict")["causes"][0]["code"] == "non_finite_inputs"
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told", "headline"),
+    [
+        (stepscope.Schedule(), "measured at all 60 steps so far.", ""),
+        (stepscope.Schedule(every=10), "measured at 6 of 60 steps so far.", ""),
+        (
+            stepscope.Schedule(end=10),
+            "measured at 10 of 60 steps so far, the last at step 9, 50 steps ago: measuring pauses, to limit the "
+            "overhead or as its schedule says.",
+            "individual parameters were measured last at step 9",
+        ),
+    ],
+)
+def test_a_run_that_lives_says_when_measuring_pauses(tmp_path, schedule, told, headline):
+    config = stepscope.DebugConfig(schedule=schedule, max_overhead=None)
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        model = torch.nn.Linear(4, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        with stepscope.watch(model, optimizer, run=run.scoped("G"), config=config):
+            for _ in range(60):
+                optimizer.zero_grad()
+                inputs = torch.randn(8, 4)
+                (model(inputs) - inputs.sum(1, keepdim=True)).square().mean().backward()
+                optimizer.step()
+            run.flush(30)
+            session = Asked(tmp_path).json("verdict")["sessions"][0]
+        assert session["measured"][-1] == f"Individual parameters were {told}"
+        assert session["verdict"].endswith(f"{headline}.")
+        assert ("measured last" in session["verdict"]) is bool(headline)
 
 
 def test_a_run_that_was_killed_is_diagnosed_from_what_it_stored(tmp_path):
