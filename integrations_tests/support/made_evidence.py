@@ -10,10 +10,15 @@ STEPS = 60
 STANDING = np.full(STEPS, 2.3) + 0.01 * np.sin(np.arange(STEPS))
 
 
-def evidence(*, facts, loss=STANDING, **signals):
-    """Signals by name, one value for each step."""
-    found = {name: np.asarray(values, np.float64) for name, values in (signals | {"loss": loss}).items()}
-    return Evidence(series={name: Series(np.arange(STEPS), one) for name, one in found.items()}, facts=facts)
+def evidence(*, facts, loss=STANDING, tensors=None, findings=(), **signals):
+    """Signals by name, and those of tensors by name and tensor, one value for each step."""
+    many = {name: {of: _series(values) for of, values in each.items()} for name, each in (tensors or {}).items()}
+    found = {name: _series(values) for name, values in (signals | {"loss": loss}).items()}
+    return Evidence(series=found, tensors=many, facts=facts, findings=findings)
+
+
+def _series(values):
+    return Series(np.arange(STEPS), np.asarray(values, np.float64))
 
 
 def of_loss(**fields):

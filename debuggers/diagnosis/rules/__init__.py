@@ -38,14 +38,10 @@ from debuggers.diagnosis.rules.ranks import (
 )
 from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak
 from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapsed, stopped_too_early
-from debuggers.diagnosis.rules.signal_flow import (
-    dead_units,
-    exploding_gradients,
-    saturated_units,
-    vanishing_gradients,
-)
+from debuggers.diagnosis.rules.signal_flow import exploding_gradients, vanishing_gradients
 from debuggers.diagnosis.rules.target_range import target_out_of_range
 from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels
+from debuggers.diagnosis.rules.units import dead_units, saturated_units
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (
     non_finite_inputs,

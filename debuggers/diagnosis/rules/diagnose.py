@@ -24,6 +24,27 @@ _TOO_LARGE = (
     "clipping_ineffective",
     "missing_warmup",
 )
+_OF_THE_START = frozenset(
+    (
+        "exploding_gradients",
+        "vanishing_gradients",
+        "dead_units",
+        "saturated_units",
+        "non_finite_forward",
+        "non_finite_backward",
+    )
+)
+"""What shows at the first step, if it does, before any update: then it follows from none."""
+_BY_UPDATES = frozenset(
+    (
+        "learning_rate_too_high",
+        "missing_warmup",
+        "gradients_not_zeroed",
+        "loss_sum_not_mean",
+        "accumulation_not_averaged",
+    )
+)
+"""Causes that do their harm by what updates make of the weights."""
 _STUCK = (
     "learning_rate_too_low",
     "labels_unrelated",
@@ -34,7 +55,11 @@ _STUCK = (
     "class_imbalance",
 )
 _LEADS_TO: Mapping[str, tuple[str, ...]] = {
-    "learning_rate_too_high": (*_TOO_LARGE, "labels_unrelated", "vanishing_gradients", "poor_initialization"),
+    "learning_rate_too_high": (
+        *(code for code in _TOO_LARGE if code != "clipping_ineffective"),  # whatever the steps, a limit is a setting
+        "labels_unrelated",
+        "vanishing_gradients",
+    ),
     "loss_sum_not_mean": (*_TOO_LARGE, "learning_rate_too_high"),
     "accumulation_not_averaged": (*_TOO_LARGE, "learning_rate_too_high"),
     "gradients_not_zeroed": (*_TOO_LARGE, "learning_rate_too_high", "labels_unrelated", "accumulation_not_averaged"),
@@ -73,6 +98,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "no_update",
         "stopped_too_early",
         "dead_units",  # the last layers are all that moves
+        "poor_initialization",  # outputs that shrink with depth
     ),
     "exploding_gradients": (
         "non_finite_forward",
@@ -100,7 +126,12 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized"),
     "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
-    "clipping_ineffective": ("exploding_gradients", "non_finite_forward", "non_finite_backward"),
+    "clipping_ineffective": (
+        "exploding_gradients",
+        "learning_rate_too_high",  # a limit is there to keep steps small
+        "non_finite_forward",
+        "non_finite_backward",
+    ),
     "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early", "labels_unrelated"),
     "missing_warmup": (
         "learning_rate_too_high",
@@ -161,22 +192,25 @@ def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
     causes.sort(key=lambda cause: -cause.confidence)
     if not causes or not causes[0].is_likely:
         return ()
-    lowered = _below_their_causes(causes)
+    losses = evidence["loss"].steps
+    lowered = _below_their_causes(causes, int(losses[0]) if len(losses) else 0)
     if not any(cause.is_likely for cause in lowered):  # they lead to one another in a circle
         lowered = causes
     ranked = sorted(lowered, key=lambda cause: -cause.confidence)
     return tuple(cause for cause in ranked if cause.confidence > POSSIBLE)
 
 
-def _below_their_causes(causes: list[Cause]) -> list[Cause]:
-    """Lowers the confidence in what follows from another likely cause.
+def _below_their_causes(causes: list[Cause], first: int) -> list[Cause]:
+    """Lowers the confidence in what follows from another likely cause; ``first`` is the first step.
 
     Where two may lead to each other, the surer one is the cause.
     """
     found = []
     for cause in causes:
-        origins = [one for one in causes if one.is_likely and one is not cause and _explains(one, cause)]
-        origin = next((one for one in origins if not (_explains(cause, one) and _is_surer(causes, cause, one))), None)
+        origins = [one for one in causes if one.is_likely and one is not cause and _explains(one, cause, first)]
+        origin = next(
+            (one for one in origins if not (_explains(cause, one, first) and _is_surer(causes, cause, one))), None
+        )
         if origin is not None:
             against = (*cause.against, f"it follows from {origin.code}")
             cause = replace(cause, confidence=cause.confidence * EXPLAINED, against=against)
@@ -188,7 +222,10 @@ def _is_surer(causes: list[Cause], cause: Cause, other: Cause) -> bool:
     return causes.index(cause) < causes.index(other)
 
 
-def _explains(cause: Cause, other: Cause) -> bool:
+def _explains(cause: Cause, other: Cause, first: int) -> bool:
     if other.code not in _LEADS_TO.get(cause.code, ()):
+        return False
+    began_before = other.since_step is not None and other.since_step <= first
+    if began_before and cause.code in _BY_UPDATES and other.code in _OF_THE_START:
         return False
     return cause.since_step is None or other.since_step is None or cause.since_step <= other.since_step + 1

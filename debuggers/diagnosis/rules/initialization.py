@@ -8,7 +8,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, ParameterFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.updates import SMALL_RATIO
+from debuggers.diagnosis.rules.updates import EARLY, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.series import Series
 
 USUAL_GAINS = (0.05, 5.0)
@@ -31,7 +31,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
     if wrong:
         name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
         size = "large" if wrong[name] > 1 else "small"
-        strength = STRONG if abs(np.log10(wrong[name])) > 1 else 0.5
+        decades = abs(np.log10(wrong[name]))
+        strength = 0.85 if decades > 2 else STRONG if decades > 1 else 0.5
         argument.add(
             strength,
             f"the standard deviation of {name} times √fan_in is {wrong[name]:.2g} "
@@ -53,6 +54,10 @@ def poor_initialization(evidence: Evidence) -> Argument:
     spread = evidence["inputs/std"].finite.values
     if argument.cause is not None and not wrong and len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
         argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
+    ratio = evidence["update_ratio"].finite
+    early = ratio.until(int(ratio.steps[0]) + EARLY).values if len(ratio) else ratio.values
+    if argument.cause is not None and not wrong and float(early.max(initial=0.0)) > LARGE_RATIO:
+        argument.against(MODERATE, "the weights are at a usual scale, and their first updates are large")
     if still := _zero_for_good(evidence):
         wrong |= dict.fromkeys(still, 0.0)
         argument.add(
@@ -62,8 +67,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
             since=0,
             where=still[:5],
         )
-    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    is_tiny = ratio.median() < SMALL_RATIO
+    progress, is_tiny = progress_of(evidence), ratio.median() < SMALL_RATIO
     if argument.cause is not None and progress is not None:
         if not wrong and is_tiny:
             pass  # nothing was tried: see learning_rate_too_low
@@ -158,6 +162,23 @@ def _is_a_layer(parameter: ParameterFacts) -> bool:
     return is_wide and parameter.std + abs(parameter.mean) > 0
 
 
+def _copies(evidence: Evidence) -> list[str]:
+    """The largest set of trained weights that start equal, moved, and are equal all the same; empty if there is none.
+
+    Copies at different places, as the layers that ``torch.nn.TransformerEncoder`` makes, part with the first step.
+    Copies whose outputs are added up, or judged alike, have the same gradients for good. Weights are compared by their
+    shape, and by the moments of sampled elements at first and at the end.
+    """
+    sizes, found = evidence.of_tensors("weight_rms"), dict[object, list[str]]()
+    for one in evidence.facts.parameters:
+        series = sizes.get(one.name)
+        if one.role != "trained" or len(one.shape) < 2 or not one.std or series is None or len(series) < 3:
+            continue
+        if np.isfinite(series.last) and series.last != series.first:
+            found.setdefault((one.shape, one.mean, one.std, series.first, series.last), []).append(one.name)
+    return max((names for names in found.values() if len(names) > 1), key=len, default=[])
+
+
 def unbroken_symmetry(evidence: Evidence) -> Argument:
     """Units of a layer start with equal weights and still have them later: they compute the same.
 
@@ -178,6 +199,19 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         if series.first > 0.5 and name not in frozen and name in sizes and _is_a_layer(sizes[name])
     }
     progress = progress_of(evidence)
+    copies = _copies(evidence)
+    if copies and not hit:
+        argument.add(
+            STRONG,
+            f"{len(copies)} weights of one shape, {', '.join(copies[:3])}, start equal and end equal, though "
+            "they were trained: what they are for computes the same",
+            since=0,
+            where=copies[:5],
+        )
+        if progress is not None and progress.learnt < 0.6:
+            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}")
+        elif progress is not None and progress.learnt > 0.9:
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     if hit:
         name = max(hit, key=lambda key: hit[key].last)
         steps = hit[name].steps
@@ -190,7 +224,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         )
         if progress is not None and progress.learnt > 0.9:
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
-    elif began and progress is not None and progress.learnt < 0.6:
+    elif began and not copies and progress is not None and progress.learnt < 0.6:
         name = max(began, key=lambda key: began[key])
         argument.add(
             0.6,

@@ -22,6 +22,8 @@ from debuggers.diagnosis.rules.updates import (
 
 THROWN = 10.0
 """Times its first value to which a loss jumps when weights have been thrown away."""
+RAISED = 2.0
+"""The same where weights end far larger than they began: none of them is left."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
 
@@ -117,8 +119,10 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
         return None
     step = int(ratio.steps[0])
     first, early = loss.first, loss.until(step + EARLY).values
-    thrown = float(ratio.until(step + EARLY).values.max()) > 1 and float(early.max()) > THROWN * first > 0
-    return (first, float(early.max())) if thrown else None
+    norm = evidence["weight_norm"].finite
+    has_grown = len(norm) >= 5 and norm.last > GROWN * norm.first > 0
+    jumps = float(early.max()) > (RAISED if has_grown else THROWN) * first > 0
+    return (first, float(early.max())) if jumps and float(ratio.until(step + EARLY).values.max()) > 1 else None
 
 
 def _add_damage(argument: Argument, evidence: Evidence) -> None:

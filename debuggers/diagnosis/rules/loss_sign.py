@@ -11,6 +11,8 @@ BELOW_CHANCE = 3.0
 """Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
 DIVE = 100.0
 """Times its first magnitude below zero from which a loss has no bound."""
+FASTER = 0.5
+"""Share of a fall that comes in the last third of one that has no end in sight: of a straight line it is a third."""
 NEVER_NEGATIVE = REGRESSIONS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
@@ -39,6 +41,12 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         and progress.last < 5 * progress.first < 0
     ):
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
+        if progress.last < DIVE * progress.first and progress.late_fall > FASTER:
+            argument.add(
+                STRONG,
+                f"it falls faster and faster, {progress.late_fall:.0%} of the way in the last third of the steps: what "
+                "has a lowest value slows down before it",
+            )
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
     if len(accuracy) >= 5 and len(top) and top.last > 1:  # of one class, accuracy is no matter of chance
         late = accuracy.late(3).median()

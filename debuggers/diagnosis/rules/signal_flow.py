@@ -1,15 +1,12 @@
-"""Causes in how values and gradients pass through the layers: depth, dead and saturated units."""
-
-from collections.abc import Mapping
+"""Causes in how gradients pass through the layers: they vanish, or explode."""
 
 import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
+from debuggers.diagnosis.rules.initialization import gains
 from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
 from debuggers.diagnosis.series import Series
 
@@ -19,18 +16,13 @@ ARRIVES = 0.1
 """The same from which gradients do arrive at the first layer, whatever those between get."""
 GROWTH = 70.0
 """The same above which they explode (AutoTrainer)."""
+LARGE = 1e3
+"""A norm of all gradients that no usual network begins with."""
 JUMP = 50.0
 """Times its median, or its first values, from which the norm of the gradients explodes at single steps."""
 _FLOAT32 = float(np.finfo(np.float32).eps)
-LOW_BIAS = -0.5
-"""Mean of a bias that no usual initialisation gives."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
-
-
-def _late(series: Series) -> float:
-    """The median of its last third."""
-    return series.finite.late().median()
 
 
 def _matrices(evidence: Evidence, signal: str) -> dict[str, Series]:
@@ -46,7 +38,7 @@ def _matrices(evidence: Evidence, signal: str) -> dict[str, Series]:
 def vanishing_gradients(evidence: Evidence) -> Argument:
     """Gradients of the first layers are less than a thousandth of the last ones' and tiny, and fall with depth."""
     argument = Argument("vanishing_gradients")
-    sizes = {name: _late(series) for name, series in _matrices(evidence, "gradient_rms").items()}
+    sizes = {name: series.finite.late().median() for name, series in _matrices(evidence, "gradient_rms").items()}
     early = {name: series.first for name, series in _matrices(evidence, "gradient_rms").items()}
     for values, when in ((early, "at first"), (sizes, "later")):
         known = [(name, value) for name, value in values.items() if np.isfinite(value)]
@@ -119,6 +111,13 @@ def _add_forgetting(argument: Argument, evidence: Evidence) -> bool:
     return forgets
 
 
+def _unit(evidence: Evidence) -> float:
+    """The root of the first loss where it is of squared errors, which their gradients grow with; else 1."""
+    loss, first = evidence.facts.loss, evidence["loss"].finite.first
+    squares = loss is None or loss.kind not in ("cross_entropy", "nll", "bce", "bce_with_logits", "l1")
+    return max(1.0, abs(first) ** 0.5) if squares and np.isfinite(first) else 1.0
+
+
 def _start(norms: npt.NDArray[np.float64]) -> float:
     return float(np.median(norms[:5]))
 
@@ -138,10 +137,17 @@ def exploding_gradients(evidence: Evidence) -> Argument:
                 where=[known[0][0]],
             )
     norms, progress = evidence["total_norm/gradients"].finite, progress_of(evidence)
-    if len(norms) >= 5:
+    goes_well = progress is not None and progress.learnt > 0.3
+    if progress is not None and progress.failed and len(norms) and norms.first > LARGE * _unit(evidence):
+        argument.add(
+            0.6,
+            f"the gradients' norm is {norms.first:.3g} at the first step, before any update, and the loss goes from "
+            f"{progress.first:.3g} to {progress.highest:.3g}",
+            since=int(norms.steps[0]),
+        )
+    elif len(norms) >= 5:
         largest, middle, start = (float(f(norms.values)) for f in (np.max, np.median, _start))
         step = int(norms.steps[norms.values.argmax()])
-        goes_well = progress is not None and progress.learnt > 0.3
         usual = max(middle, start) if goes_well else middle  # many a sound training begins with large gradients
         if largest > 1e3 and largest > JUMP * usual:
             argument.add(
@@ -149,7 +155,7 @@ def exploding_gradients(evidence: Evidence) -> Argument:
             )
         elif progress is not None and progress.learnt < 0.1 and largest > JUMP * max(start, 1e-12):
             argument.add(MODERATE, f"the norm grows from {start:.2g} at first to {largest:.2g} at step {step}")
-        elif start > 1e3 and not goes_well:
+        elif start > LARGE and not goes_well:
             argument.add(MODERATE, f"the gradients' norm is {start:.2g} from the beginning", since=int(norms.steps[0]))
     if found := evidence.found("exploding_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
@@ -168,103 +174,5 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     argument.advice = (
         "Clip: torch.nn.utils.clip_grad_norm_(model.parameters(), "
         f"max_norm={2 * typical:.2g}), before optimizer.step()."
-    )
-    return argument
-
-
-def dead_units(evidence: Evidence) -> Argument:
-    """Half of a layer's units or more put out zero for every input; from the beginning, or since a large update."""
-    argument = Argument("dead_units")
-    dead = {name: series for name, series in evidence.of_tensors("dead_units").items() if len(series)}
-    hit = {name: series for name, series in dead.items() if _late(series) >= 0.5}
-    if hit:
-        name, series = max(hit.items(), key=lambda pair: _late(pair[1]))
-        above = np.flatnonzero(series.values >= 0.5)
-        since = int(series.steps[above[0]])
-        share = _late(series)
-        argument.add(
-            0.75 if share >= 0.9 else 0.6 if series.first >= 0.5 else 0.5,  # dead from the first: by no update
-            f"{share:.0%} of the units of {name} are dead, {series.first:.0%} at first",
-            since=since,
-            where=list(hit)[:5],
-        )
-        if found := evidence.found("dead_units"):
-            argument.add(WEAK, found[0].message, since=found[0].step)
-        if share > 0.99:
-            argument.add(MODERATE, f"{name} puts out nothing but zeros", since=since)
-    elif found := evidence.found("dead_units"):
-        argument.add(0.5, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
-    zeros = evidence.found("zero_gradient")
-    if argument.cause is not None and zeros:
-        argument.add(MODERATE, zeros[0].message, since=zeros[0].step)
-    held = _held_down(evidence, hit)
-    if held is not None:
-        argument.add(
-            STRONG,
-            f"the mean of {held.name} is {held.mean:.2g} at first, which holds {held.name.rpartition('.')[0]} down",
-            since=0,
-            where=[held.name],
-        )
-    progress = progress_of(evidence)
-    if argument.cause is not None and held is None and progress is not None and progress.learnt > 0.6:
-        argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
-    elif argument.cause is not None and progress is not None and progress.learnt < 0.2:
-        argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-    argument.advice = (
-        "Start biases at 0, lower the learning rate if they died after a large update, or use LeakyReLU or GELU."
-    )
-    return argument
-
-
-def _held_down(evidence: Evidence, dead: Mapping[str, Series]) -> ParameterFacts | None:
-    """A bias that starts so far below zero that its units are dead at the first step, and stay so.
-
-    Default initialisations draw biases from within one over the root of the number of inputs, around zero, or set them
-    to zero: units that are dead by chance of their weights are far fewer, and gradients reach the others.
-    """
-    names = [layer.name for layer in evidence.facts.layers]
-    biases = {one.name: one for one in evidence.facts.parameters if one.name.endswith("bias") and len(one.shape) == 1}
-    for name, series in dead.items():
-        if series.first < 0.5 or name not in names:
-            continue
-        before = [f"{of}.bias" if of else "bias" for of in names[names.index(name) :: -1]]
-        bias = next((biases[of] for of in before if of in biases), None)
-        if bias is not None and bias.mean < LOW_BIAS:
-            return bias
-    return None
-
-
-def saturated_units(evidence: Evidence) -> Argument:
-    """More than half of the outputs of a sigmoid or tanh lie at its bounds, where its derivative is nearly zero."""
-    argument = Argument("saturated_units")
-    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
-    layers = {name: series for name, series in evidence.of_tensors("saturated").items() if len(series)}
-    last = list(kinds)[-1:] if kinds else []
-    hit = {
-        name: series
-        for name, series in layers.items()
-        if _late(series) > 0.5 and kinds.get(name) != "Softmax" and name not in last
-    }
-    if hit:
-        name, series = max(hit.items(), key=lambda pair: _late(pair[1]))
-        above = np.flatnonzero(series.values > 0.5)
-        argument.add(
-            0.6,
-            f"{_late(series):.0%} of the outputs of {name} lie at its bounds, {series.first:.0%} at first",
-            since=int(series.steps[above[0]]),
-            where=list(hit)[:5],
-        )
-        progress = progress_of(evidence)
-        large = {of: gain for of, gain in gains(evidence.facts).items() if gain > USUAL_GAINS[1]}
-        if large and series.first > 0.5:
-            of = max(large, key=lambda key: large[key])
-            argument.add(STRONG, f"the standard deviation of {of} times √fan_in is {large[of]:.2g} at first: too large")
-        if progress is not None and progress.learnt < 0.3:
-            argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress is not None and progress.learnt > 0.7 and not large:
-            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
-    argument.advice = (
-        "Use smaller initial weights (xavier_normal_ with the activation's gain), "
-        "normalise before it, or lower the learning rate."
     )
     return argument

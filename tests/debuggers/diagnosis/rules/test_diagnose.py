@@ -189,6 +189,19 @@ def test_a_consequence_is_named_with_half_of_its_confidence(monkeypatch):
     assert causes == [("schedule_collapsed", 0.6), ("labels_unrelated", 0.45)]
 
 
+@pytest.mark.parametrize(("since", "follows"), [(0, False), (1, True)])
+def test_what_shows_before_the_first_update_follows_from_none(monkeypatch, since, follows):
+    rules = (
+        lambda _: Argument("learning_rate_too_high").add(0.9, "a sign", since=0),
+        lambda _: Argument("dead_units").add(0.6, "a sign", since=since),
+    )
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", rules)
+    found = diagnose(Evidence())
+
+    assert [cause.code for cause in found] == ["learning_rate_too_high", "dead_units"]
+    assert found[1].confidence == (0.3 if follows else 0.6)
+
+
 def test_outputs_of_weights_that_decay_reach_no_target(monkeypatch):
     causes = reported(monkeypatch, ("over_regularized", 0.82), ("target_out_of_range", 0.6))
     assert causes == [("over_regularized", 0.82), ("target_out_of_range", 0.3)]

@@ -63,3 +63,54 @@ def test_the_fan_of_a_transposed_weight_is_its_first_dimension():
     kinds = ("Linear", "Conv1D")
     found = [gains(Facts(layers=(LayerFacts(name="fc", kind=kind),), parameters=(weight,))) for kind in kinds]
     assert [one["fc.weight"] for one in found] == pytest.approx([0.04, 0.08])
+
+
+def _branches(first, last, *, mean=0.01, role="trained"):
+    weights = tuple(
+        ParameterFacts(name=f"branches.{place}.weight", shape=(4, 16), mean=one, std=0.1, role=role)
+        for place, one in enumerate((0.01, mean, 0.02))
+    )
+    ends = ((first[0], last[0]), (first[1], last[1]), (0.2, 0.3))
+    sizes = {one.name: Series(STEPS, np.linspace(*pair, 12)) for one, pair in zip(weights, ends, strict=True)}
+    return Evidence(
+        series={"loss": Series(STEPS, np.linspace(2.3, 1.5, 12))},
+        tensors={"weight_rms": sizes},
+        facts=Facts(steps=12, parameters=weights),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "is_one"),
+    [
+        (_branches((0.1, 0.1), (0.2, 0.2)), True),
+        (_branches((0.1, 0.1), (0.2, 0.2001)), False),  # they have parted
+        (_branches((0.1, 0.1), (0.1, 0.1)), False),  # nothing has trained them
+        (_branches((0.1, 0.1), (0.2, 0.2), mean=0.03), False),
+        (_branches((0.1, 0.1), (0.2, 0.2), role="frozen"), False),
+    ],
+)
+def test_copies_that_stay_equal_through_the_training_are_one(found, is_one):
+    causes = {cause.code: cause for cause in diagnose(found)}
+
+    assert ("unbroken_symmetry" in causes) == is_one
+    if is_one:
+        assert causes["unbroken_symmetry"].where == ("branches.0.weight", "branches.1.weight")
+
+
+@pytest.mark.parametrize(("std", "first"), [(1e-5, "poor_initialization"), (0.3, "learning_rate_too_high")])
+def test_weights_of_a_wrong_scale_go_before_the_updates_that_are_large_beside_them(std, first):
+    """The scale is a fact of the first step; where it is usual, large updates come from the learning rate."""
+    found = Evidence(
+        series={
+            "loss": Series(STEPS, np.full(12, 2.3)),
+            "baseline_loss": Series(STEPS, np.full(12, 2.3)),
+            "update_ratio": Series(STEPS, np.full(12, 4.0)),
+            "weight_norm": Series(STEPS, np.linspace(1, 9, 12)),
+        },
+        tensors={"output_std": {f"fc{i}": Series(STEPS, np.full(12, 10.0 ** (-2 * i))) for i in range(4)}},
+        facts=Facts(steps=12, parameters=(ParameterFacts(name="fc0.weight", shape=(16, 16), std=std),)),
+    )
+    codes = [cause.code for cause in diagnose(found)]
+
+    assert codes[0] == first
+    assert "learning_rate_too_high" in codes

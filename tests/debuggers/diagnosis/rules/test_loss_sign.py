@@ -51,3 +51,12 @@ def test_an_accuracy_is_below_chance_only_where_there_are_classes_to_choose_from
     of_ones |= {"targets/max": np.ones(STEPS), "inputs/batch_size": np.full(STEPS, 64.0)}
     codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="", negated=True), **of_ones))]
     assert ("flipped_loss_sign" in codes) == is_one
+
+
+@pytest.mark.parametrize(("power", "end", "is_one"), [(3, -400.0, True), (1, -400.0, False), (3, -90.0, False)])
+def test_a_loss_that_falls_faster_and_faster_without_a_bound_has_the_wrong_sign(power, end, is_one):
+    """A loss in a straight line, or one that has not gone far, may still come to its lowest value."""
+    loss = np.linspace(0, 1, STEPS) ** power * (end + 1.0) - 1.0
+    codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="", reduction=""), loss=loss))]
+
+    assert ("flipped_loss_sign" in codes) == is_one

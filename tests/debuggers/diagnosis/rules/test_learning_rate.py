@@ -1,0 +1,20 @@
+"""Signs of steps of a wrong size, beside those of which each cause has one in the tests of all rules."""
+
+import numpy as np
+import pytest
+from made_evidence import STEPS, evidence, of_loss
+
+from debuggers.diagnosis.rules.diagnose import diagnose
+
+
+@pytest.mark.parametrize(("ratio", "peak", "grown", "is_one"), [
+    (3.0, 7.0, 12.0, True), (3.0, 4.0, 12.0, False), (3.0, 7.0, 2.0, False), (0.9, 7.0, 12.0, False),
+])  # fmt: skip
+def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_loss_falls(ratio, peak, grown, is_one):
+    """It is larger than the weights, the loss jumps to twice its first value, and little of what they were is left."""
+    loss = np.concatenate([[2.3, peak], np.geomspace(2.2, 0.3, STEPS - 2)])
+    updates = np.concatenate([[ratio], np.geomspace(0.2, 0.01, STEPS - 1)])
+    found = evidence(
+        facts=of_loss(), loss=loss, update_ratio=updates, weight_norm=np.linspace(1, grown, STEPS),
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one

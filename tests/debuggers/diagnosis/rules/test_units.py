@@ -1,0 +1,38 @@
+"""Signs of single units, beside those of which each cause has one in the tests of all rules."""
+
+import numpy as np
+import pytest
+from made_evidence import STEPS, evidence
+
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
+
+
+def _codes(found):
+    return [cause.code for cause in diagnose(found)]
+
+
+@pytest.mark.parametrize(("kind", "zeros", "is_one"), [
+    ("Threshold", 1.0, True), ("Hardshrink", 0.9995, True), ("Softshrink", 0.95, False), ("Dropout", 1.0, False),
+])  # fmt: skip
+def test_a_layer_that_lets_nothing_pass_is_dead(kind, zeros, is_one):
+    found = evidence(
+        facts=Facts(steps=STEPS, layers=(LayerFacts(name="cut", kind=kind),), loss=LossFacts(kind="cross_entropy")),
+        tensors={"output_zeros": {"cut": np.full(STEPS, zeros)}},
+    )
+    assert ("dead_units" in _codes(found)) == is_one
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_the_layer_registered_last_may_be_inside_the_model(is_found):
+    """Only a layer that makes no outputs has the finding."""
+    finding = Finding(kind="saturated_units", name="gate", level="warning", step=0, last_step=9, steps=10, ongoing=True,
+                      value=0.95, threshold=0.9, evidence="evidence", rule="rule")  # fmt: skip
+    layers = (LayerFacts(name="head", kind="Linear"), LayerFacts(name="gate", kind="Sigmoid"))
+    found = evidence(
+        facts=Facts(steps=STEPS, layers=layers, loss=LossFacts(kind="cross_entropy")),
+        tensors={"saturated": {"gate": np.full(STEPS, 0.95)}},
+        findings=(finding,) if is_found else (),
+    )
+    assert _codes(found) == ["saturated_units"] * is_found
