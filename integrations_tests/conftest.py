@@ -21,7 +21,7 @@ os.environ.setdefault("STEPSCOPE_ENVIRONMENT", "process")
 pytest.register_assert_rewrite("tracker_adapters.testing")
 
 LONGEST = (
-    "commands/test_sync.py", "sinks/test_mlflow.py", "test_gradio_app.py", "test_trackers_in_browser.py",
+    "commands/test_sync.py", "sinks/test_mlflow.py", "test_gradio_app.py",
     "test_remote_runs.py", "commands/test_printed_commands.py", "faults/test_all_sinks.py", "test_wheel.py",
     "commands/test_demo.py", "test_volume.py", "faults/test_local_and_tensorboard_targets.py",
     "test_third_party_sink.py", "test_benchmarks.py", "sinks/test_wandb_upload.py", "test_docs_and_examples.py",

@@ -12,6 +12,7 @@ from tracker_adapters.sinks.tensorboard import TensorBoardSink
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.slow,
     pytest.mark.skipif(chromium() is None, reason="no chromium here: apt-get install chromium"),
 ]
 

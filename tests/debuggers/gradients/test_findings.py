@@ -89,7 +89,7 @@ class Watched:
         self.alarms += self.detectors.see(self.history.record_updates(step, self.names, ratios.double().numpy()))
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize(
     "make",
     [

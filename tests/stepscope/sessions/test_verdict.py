@@ -29,7 +29,7 @@ def kinds(report):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("seed", [0, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_sound_training_is_healthy_without_a_warning(digits, seed, preset):
     report, emitter = train(digits, seed=seed, config=preset)
 
@@ -39,7 +39,7 @@ def test_a_sound_training_is_healthy_without_a_warning(digits, seed, preset):
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("seed", [0, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_learning_rate_of_30_is_told(digits, seed, preset):
     report, emitter = train(digits, seed=seed, lr=30.0, config=preset)
 

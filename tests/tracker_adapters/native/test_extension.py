@@ -36,8 +36,8 @@ def run(home, code, *emulator, **variables):
 
 @pytest.fixture
 def extension_file(tmp_path):
-    """That of a copy of the package."""
-    shutil.copytree(HOME, tmp_path / HOME.name, ignore=shutil.ignore_patterns("__pycache__"))
+    """That of a copy of the package, with its bytecode, which takes seconds to compile."""
+    shutil.copytree(HOME, tmp_path / HOME.name)
     if kernels() is None:
         pytest.skip(why_not())
     return next((tmp_path / HOME.name / "native").glob("_kernels*.so"))
