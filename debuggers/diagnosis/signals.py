@@ -69,6 +69,7 @@ OF_A_STEP: Final = (
         "targets/classes",
         "how many classes a batch of two targets or more has, where they are class indices or one of 0 and 1",
     ),
+    Signal("targets/most_labels", "how many ones the row with the most has, where each row has several of 0 and 1"),
     Signal("targets/top_share", "share of the batch's most frequent class"),
     Signal("targets/between_batches", "variance of the batches' means so far, over what random batches would have"),
     Signal("targets/classes_so_far", "how many classes all sampled batches had"),

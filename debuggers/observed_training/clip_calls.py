@@ -1,6 +1,7 @@
-"""Tells when a training clips gradients by ``torch.nn.utils.clip_grad_norm_``, and whether it has unscaled them."""
+"""Tells when a training clips gradients by ``torch.nn.utils.clip_grad_norm_``: without their scale, and in time."""
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -75,10 +76,12 @@ def _tell(parameters: Any, max_norm: Any = None, *arguments: Any, **keywords: An
             _log.exception("the clipping of gradients could not be observed")
 
 
-class ScaledClippings:
-    """Enters the invariant ``clipped_after_unscaling`` at each clipping by ``clip_grad_norm_`` of a scaled loss's step.
+class Clippings:
+    """Enters two invariants at each clipping by ``clip_grad_norm_``, with a limit, of gradients of the model.
 
-    A limit on the norm of scaled gradients is one on the others that is smaller by the scale, and changes with it.
+    ``clipped_after_backward``: a backward pass has come since the optimizer's last step. Before it there is nothing to
+    limit yet, and after the step it is too late. ``clipped_after_unscaling``, in the step of a scaled loss: a limit on
+    the norm of scaled gradients is one on the others that is smaller by the scale, and changes with it.
     """
 
     def __init__(
@@ -113,7 +116,11 @@ class ScaledClippings:
     def _see(self, parameters: Sequence[Any], max_norm: float) -> None:
         with self._stopwatch, self._isolation.guard("watching the clipping of gradients"):
             passes = self._passes
-            if not (passes.is_scaled and passes.passes and any(id(one) in self._parameters for one in parameters)):
+            if not math.isfinite(max_norm) or not any(id(one) in self._parameters for one in parameters):
+                return
+            if passes.are_seen:
+                self._invariants.check("clipped_after_backward", self._step(), broken=not passes.passes)
+            if not (passes.is_scaled and passes.passes):
                 return
             scale = scale_in_gradients(passes.scaler, self._optimizer)
             broken = scale is not None and number_on_host(scale) != 1.0

@@ -102,6 +102,14 @@ INVARIANTS: Final = (
         "autocast is on, and no matrix product or convolution that was looked at ran in its dtype",
     ),
     Invariant(
+        "clipped_after_backward",
+        "gradients are clipped between a backward pass and the optimizer's step",
+        "gradients were clipped while no backward pass had come since the optimizer's last step: the limit met none of "
+        "those that the next step uses",
+        breaks=3,
+        share=0.8,
+    ),
+    Invariant(
         "clipped_after_unscaling",
         "gradients are clipped without the loss scale of a GradScaler",
         "gradients were clipped while they still held the loss scale, so that the limit is smaller by that factor; "

@@ -15,7 +15,7 @@ from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
-from debuggers.observed_training.clip_calls import ScaledClippings
+from debuggers.observed_training.clip_calls import Clippings
 from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.observed_training.invariants import InvariantLog
@@ -100,7 +100,7 @@ class TrainingObserver:
         self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
-        self._clippings = ScaledClippings(
+        self._clippings = Clippings(
             self.passes,
             optimizer,
             trained,
@@ -118,6 +118,7 @@ class TrainingObserver:
             self._is_observing = True
             self.passes.start()
             self.calls.attach()
+            self._clippings.start()
             if self._optimizer is not None and not self.is_told_step_end and not len(self._hooks):
                 self._hooks.add_optimizer_post_step(self._optimizer, lambda optimizer: self.after_step())
 
@@ -234,8 +235,6 @@ class TrainingObserver:
         self.calls.random.judge(self._invariants)
 
     def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
-        if self.passes.is_scaled:
-            self._clippings.start()
         if not self._looks_closely:
             if number is not None and not math.isfinite(number):
                 with self._stopwatch, self._isolation.guard("looking at a loss"):

@@ -94,6 +94,11 @@ class StepPasses:
         return self._passes
 
     @property
+    def are_seen(self) -> bool:
+        """Whether a step has ended whose passes were seen: those of another thread are not."""
+        return bool(self._counts)
+
+    @property
     def without_step(self) -> tuple[int, int]:
         """The passes since the last step, also of gradients that were zeroed meanwhile, and how often they were."""
         return self._dropped_passes + self._passes, self._drops

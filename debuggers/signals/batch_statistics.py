@@ -116,6 +116,8 @@ def target_statistics(
         counts = _binary_counts(flat_values)
         if tensor.ndim == 2 and 2 < tensor.shape[1] <= MOST_COLUMNS:
             counts = _one_hot_counts(columns, counts)
+        if tensor.ndim == 2 and tensor.shape[1] > 1:
+            found["targets/most_labels"] = torch.where(counts.sum() > 0, columns.sum(1).amax(), torch.nan)
     total = counts.sum()
     # One target is of one class, whatever the data: that of an action taken says nothing of a batch.
     found["targets/classes"] = torch.where(total > 1, (counts > 0).sum().double(), torch.nan)

@@ -12,7 +12,7 @@ from debuggers.diagnosis.rules.gradient_handling import (
     clipping_too_strong,
     gradients_not_zeroed,
 )
-from debuggers.diagnosis.rules.initialization import poor_initialization, unbroken_symmetry
+from debuggers.diagnosis.rules.initialization import poor_initialization
 from debuggers.diagnosis.rules.inputs import duplicated_data, inputs_constant, inputs_not_normalized, non_finite_inputs
 from debuggers.diagnosis.rules.learning_rate import learning_rate_too_high, learning_rate_too_low
 from debuggers.diagnosis.rules.loss_function import (
@@ -39,6 +39,7 @@ from debuggers.diagnosis.rules.ranks import (
 from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak
 from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapsed, stopped_too_early
 from debuggers.diagnosis.rules.signal_flow import exploding_gradients, vanishing_gradients
+from debuggers.diagnosis.rules.symmetry import unbroken_symmetry
 from debuggers.diagnosis.rules.target_range import target_out_of_range
 from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels
 from debuggers.diagnosis.rules.units import dead_units, saturated_units

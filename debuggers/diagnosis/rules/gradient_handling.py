@@ -82,9 +82,19 @@ def _is_rescaled(shares: npt.NDArray[np.float64], norms: npt.NDArray[np.float64]
 
 
 def clipping_ineffective(evidence: Evidence) -> Argument:
-    """The loop clips, its limit is never reached, and gradients explode all the same."""
+    """The loop clips, its limit is never reached, and gradients explode all the same; or it clips too early or late."""
     argument = Argument("clipping_ineffective")
     facts, norms = evidence.facts, evidence["total_norm/gradients"].finite
+    for invariant in facts.invariants:
+        if invariant.name == "clipped_after_backward" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            argument.add(
+                CERTAIN,
+                f"{invariant.broken} of {invariant.checked} times gradients were clipped before the backward pass, or "
+                "after the optimizer's step: the limit met none that a step used",
+                since=invariant.first_step,
+            )
+            argument.advice = "Clip after loss.backward() and right before optimizer.step()."
+            return argument
     if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5:
         return argument
     progress, largest, typical = progress_of(evidence), float(norms.values.max()), norms.median()

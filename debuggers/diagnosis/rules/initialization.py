@@ -1,4 +1,4 @@
-"""Causes in how weights start: at a wrong scale, or all equal."""
+"""Causes in how weights start: at a wrong scale."""
 
 from collections.abc import Mapping
 
@@ -17,6 +17,11 @@ RESTORED = 0.3
 """Standard deviation of a normalisation's outputs from which what entered it was more than its epsilon."""
 FEWEST_LOOKS = 10
 """Sampled steps after which an output that has always been zero is not just about to begin."""
+ONE_SIGN = 1.0
+"""Times their standard deviation by which the mean of weights is off zero that are nearly all of one sign."""
+FAR_OFF = 10.0
+"""Times the size of targets from which first outputs are far off them."""
+OF_VALUES = ("mse", "rmse", "l1", "smooth_l1", "huber")
 OTHER_SCALE = 10.0
 """Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
 
@@ -40,7 +45,26 @@ def poor_initialization(evidence: Evidence) -> Argument:
             since=0,
             where=list(wrong)[:5],
         )
+    if off := _off_centre(facts):
+        name = max(off, key=lambda key: off[key])
+        wrong |= off
+        argument.add(
+            STRONG,
+            f"the weights of {name} are nearly all of one sign: their mean times fan_in is {off[name]:.3g} at first, "
+            "initialisations have a mean of 0",
+            since=0,
+            where=list(off)[:5],
+        )
+    if empty := _all_zero(facts):
+        wrong |= dict.fromkeys(empty, 0.0)
+        argument.add(
+            0.85,
+            f"all {len(empty)} weights of the model are zero at first: each takes the gradient from the others",
+            since=0,
+            where=empty[:5],
+        )
     _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
+    _add_reach(argument, evidence)
     loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
     if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
         classes = evidence["targets/classes_so_far"].values
@@ -101,6 +125,46 @@ def _is_rescaled(evidence: Evidence, name: str) -> bool:
     )
 
 
+def _off_centre(facts: Facts) -> dict[str, float]:
+    """The mean of weights times fan_in, where they are nearly all of one sign and add up what enters to far more.
+
+    Inputs behind a rectifier are all of one sign, too: then a sum of n of them grows with n, and not with its root.
+    """
+    kinds = {layer.name: layer.kind for layer in facts.layers}
+    sums = {
+        one.name: abs(one.mean) * _fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))
+        for one in facts.parameters
+        if one.name in gains(facts) and abs(one.mean) > ONE_SIGN * one.std
+    }
+    return {name: value for name, value in sums.items() if value > USUAL_GAINS[1]}
+
+
+def _all_zero(facts: Facts) -> list[str]:
+    """The weights of a model of several layers, if all of them are zero at first; a single layer may begin so."""
+    matrices = [one for one in facts.parameters if len(one.shape) > 1 and one.role != "frozen"]
+    return [one.name for one in matrices] if len(matrices) > 1 and not any(is_set(one) for one in matrices) else []
+
+
+def is_set(parameter: ParameterFacts) -> bool:
+    """Whether a parameter was anything but zero at first."""
+    return parameter.std + abs(parameter.mean) > 0
+
+
+def _add_reach(argument: Argument, evidence: Evidence) -> None:
+    """Adds first outputs of a regression that are far larger than all targets."""
+    loss = evidence.facts.loss
+    outputs, mean, std = (evidence[name].finite for name in ("outputs/std", "targets/mean", "targets/std"))
+    if loss is None or loss.kind not in OF_VALUES or not min(map(len, (outputs, mean, std))):
+        return
+    size = float(np.hypot(mean.first, std.first))
+    if outputs.first > FAR_OFF * size > 0 and int(outputs.steps[0]) == int(mean.steps[0]):
+        argument.add(
+            0.6,
+            f"the first outputs have a standard deviation of {outputs.first:.3g}, targets are of {size:.3g} in size",
+            since=int(outputs.steps[0]),
+        )
+
+
 def _zero_for_good(evidence: Evidence) -> list[str]:
     """Layers that are meant to be trained, start with a weight of zeros, and never put out anything else.
 
@@ -153,86 +217,3 @@ def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, nor
             f"outputs {grow} from {known[0][1]:.2g} ({known[0][0]}) to {known[-1][1]:.2g} ({known[-1][0]}) at first",
             since=0,
         )
-
-
-def _is_a_layer(parameter: ParameterFacts) -> bool:
-    """Whether a weight has several units with several inputs each, and is not zero."""
-    shape = parameter.shape
-    is_wide = len(shape) > 1 and shape[0] > 3 and float(np.prod(shape[1:])) > 1
-    return is_wide and parameter.std + abs(parameter.mean) > 0
-
-
-def _copies(evidence: Evidence) -> list[str]:
-    """The largest set of trained weights that start equal, moved, and are equal all the same; empty if there is none.
-
-    Copies at different places, as the layers that ``torch.nn.TransformerEncoder`` makes, part with the first step.
-    Copies whose outputs are added up, or judged alike, have the same gradients for good. Weights are compared by their
-    shape, and by the moments of sampled elements at first and at the end.
-    """
-    sizes, found = evidence.of_tensors("weight_rms"), dict[object, list[str]]()
-    for one in evidence.facts.parameters:
-        series = sizes.get(one.name)
-        if one.role != "trained" or len(one.shape) < 2 or not one.std or series is None or len(series) < 3:
-            continue
-        if np.isfinite(series.last) and series.last != series.first:
-            found.setdefault((one.shape, one.mean, one.std, series.first, series.last), []).append(one.name)
-    return max((names for names in found.values() if len(names) > 1), key=len, default=[])
-
-
-def unbroken_symmetry(evidence: Evidence) -> Argument:
-    """Units of a layer start with equal weights and still have them later: they compute the same.
-
-    Where noise parts them, or layers behind them, they have still begun as one unit. Weights that are all zero are
-    often meant so, as those of a branch that is to begin as nothing.
-    """
-    argument = Argument("unbroken_symmetry")
-    same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
-    hit = {name: series for name, series in same.items() if series.first > 0.5 and series.last > 0.5}
-    frozen = {
-        one.name for one in evidence.facts.parameters if one.role in ("frozen", "without_gradient", "outside_optimizer")
-    }
-    hit = {name: series for name, series in hit.items() if name not in frozen}
-    sizes = {one.name: one for one in evidence.facts.parameters}
-    began = {
-        name: series.first
-        for name, series in same.items()
-        if series.first > 0.5 and name not in frozen and name in sizes and _is_a_layer(sizes[name])
-    }
-    progress = progress_of(evidence)
-    copies = _copies(evidence)
-    if copies and not hit:
-        argument.add(
-            STRONG,
-            f"{len(copies)} weights of one shape, {', '.join(copies[:3])}, start equal and end equal, though "
-            "they were trained: what they are for computes the same",
-            since=0,
-            where=copies[:5],
-        )
-        if progress is not None and progress.learnt < 0.6:
-            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}")
-        elif progress is not None and progress.learnt > 0.9:
-            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
-    if hit:
-        name = max(hit, key=lambda key: hit[key].last)
-        steps = hit[name].steps
-        argument.add(
-            0.9 if hit[name].last > 0.9 else 0.7,
-            f"{hit[name].last:.0%} of the units of {name} have equal weights "
-            f"at step {steps[-1]}, as at step {steps[0]}",
-            since=int(steps[0]),
-            where=list(hit)[:5],
-        )
-        if progress is not None and progress.learnt > 0.9:
-            argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
-    elif began and not copies and progress is not None and progress.learnt < 0.6:
-        name = max(began, key=lambda key: began[key])
-        argument.add(
-            0.6,
-            f"{began[name]:.0%} of the units of {name} start with equal weights, which are not zero",
-            since=int(same[name].steps[0]),
-            where=list(began)[:5],
-        )
-        if progress.learnt < 0.35:
-            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-    argument.advice = "Initialise weights at random (torch.nn.init.kaiming_uniform_); only biases may start equal."
-    return argument

@@ -5,6 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
 from debuggers.diagnosis.rules.visits import MANY_VISITS, visits
 
 LARGE_INPUT = 10.0
@@ -88,7 +89,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     argument = Argument("inputs_not_normalized")
     mean, std, ratio = (evidence[f"inputs/{name}"].finite for name in ("mean", "std", "scale_ratio"))
     if not len(std) or not len(mean):
-        return argument
+        return _of_whole_numbers(argument, evidence)
     centre, spread = float(np.median(np.abs(mean.values))), std.median()
     since = _first(std)
     size = max(centre, spread)
@@ -121,6 +122,32 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
         f"Standardise inputs with the training set's mean and standard deviation: (x - {centre:.3g}) / {spread:.3g}"
         + (", each feature with its own." if uneven > UNEVEN else ".")
     )
+    return argument
+
+
+def _of_whole_numbers(argument: Argument, evidence: Evidence) -> Argument:
+    """Whole numbers that the model itself makes floating-point, by what its first layer puts out of them.
+
+    A layer whose weights have the gain g puts out g times the root mean square of what enters it.
+    """
+    facts, outputs = evidence.facts, evidence.of_tensors("output_std")
+    first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
+    gain = gains(facts).get(f"{first}.weight", 0.0)
+    progress = progress_of(evidence)
+    if facts.inputs is None or not facts.inputs.integer or not USUAL_GAINS[0] < gain < USUAL_GAINS[1]:
+        return argument
+    series = outputs[first].finite
+    size = series.first / gain if len(series) else 0.0
+    if size > 3 * LARGE_INPUT and progress is not None and (progress.failed or progress.learnt < 0.9):
+        argument.add(
+            STRONG,
+            f"{first} puts out {series.first:.3g} at first with weights of a usual scale: about {size:.3g} enters it",
+            since=int(series.steps[0]),
+            where=[first],
+        )
+        if progress.failed or progress.learnt < 0.3:
+            argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+    argument.advice = "Divide by the largest value, such as 255, or standardise, where the model makes them float."
     return argument
 
 

@@ -163,11 +163,11 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     way = travelled(evidence)
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and max(progress.learnt, progress.fell) < 0.15 and not is_trial(evidence):
+    elif way < STAYED and _gained(progress, evidence) < 0.15 and not is_trial(evidence):
         argument.add(
             STRONG,
-            f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell by "
-            f"{progress.fell:.1%}",
+            f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell from "
+            f"{progress.first:.3g} to {progress.last:.3g}",
             since=since,
         )
     elif typical < SMALL_RATIO:
@@ -192,6 +192,14 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     else:
         argument.advice = "Raise the learning rate tenfold, until the loss falls."
     return argument
+
+
+def _gained(progress: Progress, evidence: Evidence) -> float:
+    """What was learnt beside a constant output, where its loss is known; else by how much the loss fell.
+
+    A first loss of few rows falls by chance, and one that is far from that of a constant output before all else.
+    """
+    return progress.learnt if len(evidence["baseline_loss"]) else max(progress.learnt, progress.fell)
 
 
 def _rate(evidence: Evidence) -> float | None:

@@ -17,6 +17,8 @@ REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 FEWEST_BATCHES = 5
 FAR = 2.0
 """Times the most frequent class's share from which an accuracy is far above it."""
+MOSTLY = 0.5
+"""Share of the batches with a row of several labels from which rows may have several."""
 MORE_THAN_ONE = 1.02
 """Labels of a row on average that are more than one each: float32 means of large batches are off by far less."""
 
@@ -95,7 +97,17 @@ def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFact
         "bce": "binary_cross_entropy gets the output of softmax",
     }
     takes_one = loss.kind == "cross_entropy" or (loss.kind == "bce" and loss.before == "softmax")
-    if takes_one and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE:
+    most = evidence["targets/most_labels"].finite.values
+    together = float(np.mean(most >= 2)) if len(most) >= FEWEST_BATCHES else 0.0
+    alike = loss.outputs_shape == loss.targets_shape
+    if takes_one and alike and together > MOSTLY and _labels_of_a_row(evidence, loss) <= MORE_THAN_ONE:
+        argument.add(
+            CERTAIN,
+            f"{softmax[loss.kind]}, which adds up to 1, and in {together:.0%} of the batches a sample has up to "
+            f"{most.max():.0f} labels",
+        )
+        argument.advice = "Use BCEWithLogitsLoss without a softmax for labels that do not exclude one another."
+    elif takes_one and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE:
         argument.add(
             CERTAIN,
             f"{softmax[loss.kind]}, which adds up to 1, and the labels of a sample add up to {count:.2f} on average",

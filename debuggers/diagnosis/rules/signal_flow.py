@@ -21,6 +21,8 @@ LARGE = 1e3
 JUMP = 50.0
 """Times its median, or its first values, from which the norm of the gradients explodes at single steps."""
 _FLOAT32 = float(np.finfo(np.float32).eps)
+SAME = 1e-3
+"""Share of their deviation up to which outputs are the same for all rows of a batch."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
 
@@ -55,7 +57,7 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
                 since=int(evidence.of_tensors("gradient_rms")[name].steps[0]) if when == "at first" else None,
                 where=[name],
             )
-    if found := evidence.found("vanishing_gradient"):
+    if found := evidence.found("vanishing_gradient") or evidence.found("vanishing_by_depth"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     forgets = _add_forgetting(argument, evidence)
     known = [(name, value) for name, value in sizes.items() if np.isfinite(value)]
@@ -98,7 +100,9 @@ def _add_forgetting(argument: Argument, evidence: Evidence) -> bool:
     plain = tuple(layer.name for layer in facts.layers if layer.kind == "RNN")
     known = {name: value for name, value in gains(facts).items() if ".weight_hh_l" in f".{name}"}
     lost = {name: value for name, value in known.items() if name.startswith(plain) and value**length < _FLOAT32}
-    forgets = bool(plain) and bool(known) and len(lost) == len(known) and travelled(evidence) > UNDER_WAY
+    spread, deviation = (evidence[f"outputs/{name}"].finite.median() for name in ("batch_std", "std"))
+    was_tried = travelled(evidence) > UNDER_WAY or spread < SAME * deviation
+    forgets = bool(plain) and bool(known) and len(lost) == len(known) and was_tried
     if forgets:
         name = next(iter(lost))
         argument.add(

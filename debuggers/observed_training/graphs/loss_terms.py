@@ -72,10 +72,26 @@ class LossTerms:
             if len(inner) > 1 and name in _JOINING:
                 return self._joined(name, node, way)
             if len(inner) != 1:
-                return [way.ends("", None, None)]
+                return [replace(way, paired=way.paired or self._paired_below(inner)).ends("", None, None)]
             way = _passed(name, node, way)
             node = inner[0]
         return [way.ends("", None, None)]
+
+    def _paired_below(self, nodes: list[Any]) -> tuple[int, ...]:
+        """What ``_paired`` says of the operators between these nodes and the model's outputs, as in a focal loss."""
+        waiting, seen = list(nodes), set(nodes)
+        while waiting and self._left > 0 and self._outputs:
+            self._left -= 1
+            node = waiting.pop(0)
+            if is_leaf(node) or node_number(node) in self._outputs:
+                continue
+            inner = operands(node)
+            if found := _paired(operator(node), node, inner):
+                return found
+            new = [one for one in inner if one not in seen]
+            seen.update(new)
+            waiting += new
+        return ()
 
     def _joined(self, name: str, node: Any, way: Way) -> list[Term]:
         """The terms of a sum, of a difference, or of a choice between two."""
@@ -107,7 +123,11 @@ def _paired(name: str, node: Any, inner: list[Any]) -> tuple[int, ...]:
         return ()
     if len(result) > 2 and operator(inner[0]) == "Unsqueeze":
         return ()
-    return ours if math.prod(ours) * result[0] == math.prod(result) else ()
+    if math.prod(ours) * result[0] != math.prod(result):
+        return ()
+    constant = constant_operand(node)
+    is_whole = isinstance(constant, torch.Tensor) and constant.numel() == math.prod(result)
+    return () if is_whole else ours  # one that has pairs itself, such as who is at risk with whom, is meant so
 
 
 def _passed(name: str, node: Any, way: Way) -> Way:

@@ -116,3 +116,42 @@ def test_nothing_is_said_of_a_loop_that_does_not_clip_or_clips_another_model():
     other.weight.grad = torch.ones(1, 4)
     assert checks(trained(lambda *_: None)) is None
     assert checks(trained(lambda *_: torch.nn.utils.clip_grad_norm_(other.parameters(), 0.5))) is None
+
+
+IN_TIME = "clipped_after_backward"
+
+
+def looped(order, *, limit=0.5, steps=6):
+    """A loop that does these things in this order at each step."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    actions = {
+        "zero": optimizer.zero_grad,
+        "backward": lambda: model(torch.ones(8, 4)).square().mean().backward(),
+        "clip": lambda: clip_grad_norm_(model.parameters(), limit),
+        "step": optimizer.step,
+    }
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(steps):
+            for name in order.split():
+                actions[name]()
+    return session
+
+
+@pytest.mark.parametrize(("order", "broken"), [
+    ("zero backward clip step", 0),
+    ("backward clip step zero", 0),
+    ("zero clip backward step", 5),  # before the first step nothing is known
+    ("zero backward step clip", 6),
+])  # fmt: skip
+def test_clipping_where_no_backward_pass_has_come_since_the_last_step_is_a_finding(order, broken):
+    session = looped(order)
+    findings = [one for one in session.report().findings if one.kind == IN_TIME]
+    assert [(one.step, one.steps, one.level) for one in findings] == [(1, broken, "warning")] * bool(broken)
+    assert ("clipping_ineffective" in [cause.code for cause in session.report().causes]) == bool(broken)
+
+
+def test_a_norm_that_is_measured_by_an_infinite_limit_may_be_that_of_any_moment():
+    session = looped("zero backward step clip", limit=float("inf"))
+    assert IN_TIME not in {fact.name for fact in session.evidence().facts.invariants}

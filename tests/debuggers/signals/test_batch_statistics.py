@@ -48,3 +48,12 @@ def test_the_most_frequent_row_is_told_from_rows_that_repeat():
     rows = torch.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [3.0, 4.0], [1.0, 2.0]])
     found = input_statistics([rows])
     assert (float(found["inputs/duplicates"]), float(found["inputs/top_row_share"])) == pytest.approx((0.6, 0.6))
+
+
+@pytest.mark.parametrize(
+    ("targets", "most"),
+    [([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]], 2.0), ([[1.0, 0.0], [0.0, 0.0]], 1.0), ([[0.9, 0.8], [0.1, 0.2]], None)],
+)
+def test_the_row_with_the_most_labels_is_told_where_they_are_labels(targets, most):
+    found = target_statistics(torch.tensor(targets), None, None)[0]["targets/most_labels"].item()
+    assert math.isnan(found) if most is None else found == most

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LayerFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.rules.initialization import gains
 from debuggers.diagnosis.series import Series
@@ -65,38 +65,6 @@ def test_the_fan_of_a_transposed_weight_is_its_first_dimension():
     assert [one["fc.weight"] for one in found] == pytest.approx([0.04, 0.08])
 
 
-def _branches(first, last, *, mean=0.01, role="trained"):
-    weights = tuple(
-        ParameterFacts(name=f"branches.{place}.weight", shape=(4, 16), mean=one, std=0.1, role=role)
-        for place, one in enumerate((0.01, mean, 0.02))
-    )
-    ends = ((first[0], last[0]), (first[1], last[1]), (0.2, 0.3))
-    sizes = {one.name: Series(STEPS, np.linspace(*pair, 12)) for one, pair in zip(weights, ends, strict=True)}
-    return Evidence(
-        series={"loss": Series(STEPS, np.linspace(2.3, 1.5, 12))},
-        tensors={"weight_rms": sizes},
-        facts=Facts(steps=12, parameters=weights),
-    )
-
-
-@pytest.mark.parametrize(
-    ("found", "is_one"),
-    [
-        (_branches((0.1, 0.1), (0.2, 0.2)), True),
-        (_branches((0.1, 0.1), (0.2, 0.2001)), False),  # they have parted
-        (_branches((0.1, 0.1), (0.1, 0.1)), False),  # nothing has trained them
-        (_branches((0.1, 0.1), (0.2, 0.2), mean=0.03), False),
-        (_branches((0.1, 0.1), (0.2, 0.2), role="frozen"), False),
-    ],
-)
-def test_copies_that_stay_equal_through_the_training_are_one(found, is_one):
-    causes = {cause.code: cause for cause in diagnose(found)}
-
-    assert ("unbroken_symmetry" in causes) == is_one
-    if is_one:
-        assert causes["unbroken_symmetry"].where == ("branches.0.weight", "branches.1.weight")
-
-
 @pytest.mark.parametrize(("std", "first"), [(1e-5, "poor_initialization"), (0.3, "learning_rate_too_high")])
 def test_weights_of_a_wrong_scale_go_before_the_updates_that_are_large_beside_them(std, first):
     """The scale is a fact of the first step; where it is usual, large updates come from the learning rate."""
@@ -114,3 +82,32 @@ def test_weights_of_a_wrong_scale_go_before_the_updates_that_are_large_beside_th
 
     assert codes[0] == first
     assert "learning_rate_too_high" in codes
+
+
+def _starting(*weights, outputs=1.0, role="trained"):
+    parameters = tuple(
+        ParameterFacts(name=f"fc{place}.weight", shape=(64, 64), mean=mean, std=std, role=role)
+        for place, (mean, std) in enumerate(weights)
+    )
+    many = {"outputs/std": outputs, "targets/mean": 0.0, "targets/std": 1.0, "loss": 2.3}
+    return Evidence(
+        series={name: Series(STEPS, np.full(12, value)) for name, value in many.items()},
+        facts=Facts(steps=12, parameters=parameters, loss=LossFacts(kind="mse", reduction="mean")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "is_one"),
+    [
+        (_starting((0.5, 0.29)), True),  # drawn from 0 to 1
+        (_starting((0.02, 0.1)), False),
+        (_starting((0.05, 0.01)), False),  # a mean over 64 inputs is 0.016 each
+        (_starting((0.0, 0.0), (0.0, 0.0)), True),
+        (_starting((0.0, 0.0)), False),  # a single layer may begin at zero
+        (_starting((0.0, 0.0), (0.0, 0.1)), False),
+        (_starting((0.0, 0.1), outputs=12.0), True),
+        (_starting((0.0, 0.1), outputs=9.0), False),
+    ],
+)
+def test_weights_of_one_sign_or_all_zero_and_first_outputs_far_off_the_targets_are_a_wrong_start(found, is_one):
+    assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one

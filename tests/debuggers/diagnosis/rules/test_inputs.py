@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from made_evidence import STEPS, evidence
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -54,3 +55,18 @@ def test_codes_of_few_kinds_equal_one_another_by_chance_and_measurements_do_not(
 @pytest.mark.parametrize(("compared", "found"), [(32, []), (48, ["duplicated_data"]), (480, ["duplicated_data"])])
 def test_all_items_that_each_query_is_compared_with_are_no_batch(compared, found):
     assert of_rows((48, 12), compared, duplicates=0.0) == found
+
+
+@pytest.mark.parametrize(("spread", "std", "integer", "is_one"), [
+    (90.0, 0.1, True, True), (15.0, 0.1, True, False), (90.0, 0.1, False, False), (90.0, 3.0, True, False),
+])  # fmt: skip
+def test_whole_numbers_are_judged_by_what_the_first_layer_puts_out_of_them(spread, std, integer, is_one):
+    """Weights of a deviation of 0.1 with 36 inputs have a gain of 0.6; larger ones explain the outputs themselves."""
+    facts = Facts(
+        steps=STEPS,
+        inputs=BatchFacts(shape=(32, 36), dtype="uint8", integer=integer),
+        layers=(LayerFacts(name="fc", kind="Linear"),),
+        parameters=(ParameterFacts(name="fc.weight", shape=(16, 36), std=std),),
+    )
+    found = evidence(facts=facts, tensors={"output_std": {"fc": np.full(STEPS, spread)}})
+    assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one

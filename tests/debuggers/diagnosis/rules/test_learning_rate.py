@@ -18,3 +18,13 @@ def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_los
         facts=of_loss(), loss=loss, update_ratio=updates, weight_norm=np.linspace(1, grown, STEPS),
     )  # fmt: skip
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("last", "ratio", "is_one"), [(0.95, 1e-4, True), (0.5, 1e-4, False), (0.95, 1e-2, False)])
+def test_a_loss_that_falls_to_that_of_a_constant_output_has_gained_nothing(last, ratio, is_one):
+    found = evidence(
+        facts=of_loss(kind="mse"), loss=np.linspace(1.4, last, STEPS), baseline_loss=np.full(STEPS, 1.0),
+        update_ratio=np.full(STEPS, ratio),
+        **{"validation/loss": np.linspace(1.4, last, STEPS), "total_norm/gradients": np.full(STEPS, 1.0)},
+    )  # fmt: skip
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one

@@ -86,3 +86,16 @@ def test_an_exponential_of_what_is_never_negative_is_never_below_one(between, is
     nodes = ("MeanBackward0", "SubBackward0", "ExpBackward0", between, "SoftplusBackward0")
     causes = diagnose(evidence(facts=of_loss(kind="", before="softplus", nodes=nodes)))
     assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(
+    ("kind", "most", "is_one"), [("cross_entropy", 2, True), ("cross_entropy", 1, False), ("mse", 2, False)]
+)
+def test_rows_without_a_label_do_not_hide_those_with_several(kind, most, is_one):
+    """Each row has less than one on average, in two batches of three some row has several."""
+    facts = of_loss(kind=kind, outputs_shape=(64, 3), targets_shape=(64, 3))
+    signals = {"targets/mean": np.full(STEPS, 0.1), "targets/classes": np.full(STEPS, 2)}
+    signals["targets/most_labels"] = np.where(np.arange(STEPS) % 3, most, 1)
+    causes = diagnose(evidence(facts=facts, **signals))
+
+    assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one

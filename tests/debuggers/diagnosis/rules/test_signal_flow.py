@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence
 
-from debuggers.diagnosis.facts import Facts, LossFacts
+from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 BLOWN_UP = np.where(np.arange(STEPS) < 2, np.geomspace(150, 1e40, STEPS), np.nan)
@@ -23,3 +24,27 @@ def test_gradients_that_explode_before_any_update_follow_from_no_learning_rate(k
 
     assert (codes[0] == "exploding_gradients") == is_one
     assert "learning_rate_too_high" in codes
+
+
+@pytest.mark.parametrize(("fall", "is_one"), [(0.1, True), (0.4, False)])
+def test_gradients_that_fall_with_depth_vanish_where_nothing_is_learnt(fall, is_one):
+    finding = Finding(kind="vanishing_by_depth", name="0.weight", level="warning", step=0, last_step=9, steps=10,
+                      ongoing=True, value=1e-4, threshold=1e-3, evidence="evidence", rule="rule")  # fmt: skip
+    found = evidence(facts=Facts(steps=STEPS), loss=np.linspace(2.3, 2.3 * (1 - fall), STEPS), findings=(finding,))
+    assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("spread", "is_one"), [(1e-5, True), (0.1, False)])
+def test_outputs_that_are_the_same_for_all_rows_show_what_a_recurrence_forgets(spread, is_one):
+    """Weights have moved little yet, but nothing of the inputs arrives either."""
+    weight = ParameterFacts(name="cell.weight_hh_l0", shape=(24, 24), std=0.5 / 24**0.5)
+    facts = Facts(
+        steps=STEPS, loss=LossFacts(kind="cross_entropy"), parameters=(weight,),
+        layers=(LayerFacts(name="cell", kind="RNN"),), inputs=BatchFacts(shape=(32, 30, 1)),
+        targets=BatchFacts(shape=(32,), integer=True),
+    )  # fmt: skip
+    found = evidence(
+        facts=facts, update_ratio=np.full(STEPS, 1e-3),
+        **{"outputs/batch_std": np.full(STEPS, spread), "outputs/std": np.full(STEPS, 1.0)},
+    )  # fmt: skip
+    assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one

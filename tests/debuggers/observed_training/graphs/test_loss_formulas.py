@@ -102,3 +102,23 @@ def test_a_loss_reaches_outputs_but_not_through_another_model():
     assert viewed(of_overlap).reaches_outputs
     assert viewed(lambda o: functional.mse_loss(o, SHARES) + functional.l1_loss(o, SHARES)).reaches_outputs
     assert not viewed(lambda o: critic(o).mean()).reaches_outputs
+
+
+def _focal(outputs, labels):
+    chance = outputs.sigmoid()
+    positive = labels * (1 - chance) ** 2 * functional.logsigmoid(outputs)
+    return -(positive + (1 - labels) * chance**2 * functional.logsigmoid(-outputs)).mean()
+
+
+@pytest.mark.parametrize("column", [True, False])
+def test_a_formula_of_ones_own_that_compares_each_with_all_is_told(column):
+    labels = (VALUES > 0.5).float()
+    facts = viewed(lambda o: _focal(o, labels if column else labels[:, 0]), units=1).facts
+    assert facts.broadcast == (not column)
+
+
+def test_pairs_that_a_constant_has_itself_are_meant_so():
+    """Cox's partial likelihood: the hazards of those who are at risk with each."""
+    at_risk = (VALUES[:, 0] >= VALUES).float()
+    facts = viewed(lambda o: -(o[:, 0] - (at_risk * o[:, 0].exp()).sum(1).log()).mean(), units=1).facts
+    assert not facts.broadcast

@@ -1,0 +1,54 @@
+"""Weights that start equal: copies, and units of all layers."""
+
+import numpy as np
+import pytest
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts, ParameterFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+
+STEPS = np.arange(12)
+
+
+def _branches(first, last, *, mean=0.01, role="trained"):
+    weights = tuple(
+        ParameterFacts(name=f"branches.{place}.weight", shape=(4, 16), mean=one, std=0.1, role=role)
+        for place, one in enumerate((0.01, mean, 0.02))
+    )
+    ends = ((first[0], last[0]), (first[1], last[1]), (0.2, 0.3))
+    sizes = {one.name: Series(STEPS, np.linspace(*pair, 12)) for one, pair in zip(weights, ends, strict=True)}
+    return Evidence(
+        series={"loss": Series(STEPS, np.linspace(2.3, 1.5, 12))},
+        tensors={"weight_rms": sizes},
+        facts=Facts(steps=12, parameters=weights),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "is_one"),
+    [
+        (_branches((0.1, 0.1), (0.2, 0.2)), True),
+        (_branches((0.1, 0.1), (0.2, 0.2001)), False),  # they have parted
+        (_branches((0.1, 0.1), (0.1, 0.1)), False),  # nothing has trained them
+        (_branches((0.1, 0.1), (0.2, 0.2), mean=0.03), False),
+        (_branches((0.1, 0.1), (0.2, 0.2), role="frozen"), False),
+    ],
+)
+def test_copies_that_stay_equal_through_the_training_are_one(found, is_one):
+    causes = {cause.code: cause for cause in diagnose(found)}
+
+    assert ("unbroken_symmetry" in causes) == is_one
+    if is_one:
+        assert causes["unbroken_symmetry"].where == ("branches.0.weight", "branches.1.weight")
+
+
+@pytest.mark.parametrize(("others", "learnt", "is_one"), [(1.0, 0.7, True), (0.0, 0.7, False), (1.0, 0.85, False)])
+def test_a_model_of_equal_units_is_named_although_more_is_learnt_than_with_one_such_layer(others, learnt, is_one):
+    alike = {"fc0.weight": 1.0, "fc1.weight": others}
+    found = Evidence(
+        series={"loss": Series(STEPS, np.where(STEPS < 4, 2.3, 2.3 * (1 - learnt)))},
+        tensors={"unit_similarity": {name: Series(STEPS, np.where(STEPS, 0.0, one)) for name, one in alike.items()}},
+        facts=Facts(steps=12, parameters=tuple(ParameterFacts(name=name, shape=(8, 8), mean=0.05) for name in alike)),
+    )
+    assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
