@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 import socket
 from collections.abc import Collection, Iterable
 from http.cookies import CookieError, SimpleCookie
@@ -40,6 +41,16 @@ def is_loopback(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_host_name(text: str) -> bool:
+    """Whether a request can come for this host: a name or an address, without scheme, port and path."""
+    if ":" not in text:
+        return bool(re.fullmatch(r"[\w.-]+", text))
+    try:
+        return ipaddress.ip_address(text).version == 6
     except ValueError:
         return False
 

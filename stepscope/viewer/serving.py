@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from tracker_adapters.errors import MissingPackageError, RunError
 
-from stepscope.viewer.security import is_loopback
+from stepscope.viewer.security import is_host_name, is_loopback
 from stepscope.viewer.watched_runs import RunList
 
 if TYPE_CHECKING:
@@ -63,6 +63,14 @@ def listen(host: str, port: int | None) -> socket.socket:
     raise RunError(f"the ports {PORT} to {PORT + PORTS_TRIED - 1} are in use; choose another with --port")
 
 
+def check_allowed(names: Sequence[str]) -> None:
+    """Raises RunError for what no request can name as its host, such as a URL or a name with a port."""
+    for name in names:
+        if not is_host_name(name):
+            example = "such as viewer.example.org"
+            raise RunError(f"the allowed host is {name!r}; expected a name without scheme, port and path, {example}")
+
+
 def why_not() -> str:
     """Returns why there is no viewer here; empty when there is one."""
     if any(find_spec(package) is None for package in ("starlette", "uvicorn")):
@@ -101,8 +109,9 @@ class ViewerServer:
 
         Raises:
             MissingPackageError: Without starlette or uvicorn.
-            RunError: As ``listen``.
+            RunError: As ``listen``, and for a name in ``allowed`` that is none of a host.
         """
+        check_allowed(allowed)
         try:
             import uvicorn
 

@@ -1,9 +1,13 @@
 """Who is answered, and what a browser is told, without a server: requests go straight to the guard."""
 
+import re
+
 import anyio
 import pytest
+from tracker_adapters.errors import RunError
 
 from stepscope.viewer.security import Guard, is_loopback
+from stepscope.viewer.serving import check_allowed
 
 TOKEN = "s3cret-s3cret"
 
@@ -69,6 +73,21 @@ def test_a_name_that_was_allowed_is_answered_and_may_be_that_of_a_proxy_with_tls
         assert asked(f"/?token={TOKEN}", {"host": host, "origin": "https://evil.example"}, **allowed)[0] == 403
     for host in ("evil.example", "viewer.example.evil.example", "x.viewer.example"):
         assert asked(f"/?token={TOKEN}", {"host": host}, **allowed)[0] == 403
+
+
+@pytest.mark.parametrize(
+    "name", ["viewer.example.org", "localhost", "192.0.2.1", "2001:db8::1", "my_host", "b\u00fccher.example"]
+)
+def test_a_host_is_allowed_by_its_name(name):
+    check_allowed([name])
+
+
+@pytest.mark.parametrize(
+    "name", ["", "https://viewer.example.org", "viewer.example.org:8080", "viewer.example.org/", "a b", "*"]
+)
+def test_what_is_no_name_of_a_host_is_refused_before_anybody_waits_for_an_answer(name):
+    with pytest.raises(RunError, match=f"the allowed host is {re.escape(repr(name))}; expected a name without scheme"):
+        check_allowed(["viewer.example.org", name])
 
 
 def test_two_hosts_are_none():
