@@ -13,6 +13,7 @@ from tracker_adapters.testing.samples import shown
 
 import stepscope
 from debuggers.pages import PageReader
+from stepscope.report_pages.stored_contents import stored_contents
 
 SINKS = ("tensorboard", "mlflow", "wandb", "local")
 TENSORBOARD_TEXTS = ("alert", "table", "page", "file")
@@ -72,7 +73,17 @@ def test_the_table_at_the_end_tells_the_truth(demo):
     assert rows["pending"] == rows["failed"] == ["0"] * 4
     assert "tensorboard --logdir" in demo.printed
     assert "mlflow ui" in demo.printed
-    assert f"stepscope view {demo.folder}" in demo.printed.splitlines()[-1]
+    assert demo.printed.splitlines()[-1].endswith(f"stepscope view {demo.folder} {demo.folder}-lr-0.5")
+
+
+def test_beside_it_a_training_goes_wrong_and_its_cause_is_told(demo):
+    with stepscope.read_run(f"{demo.folder}-lr-0.5") as record:
+        contents = stored_contents(record)
+        assert record.info.status == "finished"
+        assert len(record.scalars("loss")) == 6 * 23
+    assert [(content.state, content.causes[0].code) for content in contents] == [("bad", "learning_rate_too_high")]
+    with stepscope.read_run(demo.folder) as record:
+        assert [content.causes for content in stored_contents(record)] == [()]
 
 
 def test_pages_lie_in_their_epochs_and_hold_every_validation_datapoint(demo):

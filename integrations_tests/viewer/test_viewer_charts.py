@@ -55,9 +55,9 @@ def page(browser):
 
 
 @contextmanager
-def viewer_of(page, folder):
+def viewer_of(page, *folders):
     """A viewer that the page leaves before it ends: it asks for what is new all the time."""
-    with viewer(folder) as url:
+    with viewer(*folders) as url:
         yield url
         page.goto("about:blank")
 
@@ -423,6 +423,22 @@ def test_a_run_that_begins_later_shows_where_a_link_names_it_and_nowhere_else(pa
         page.go_back()
         drawn(page, "early")
         page.goto("about:blank")
+
+
+def test_runs_that_were_given_one_by_one_are_shown_at_once(page, tmp_path):
+    for name in ("one", "two", "three"):
+        with stepscope.open_run(tmp_path / name, sinks=[]) as run:
+            run.scalar("loss", 1.0, step=0)
+    with viewer_of(page, tmp_path / "two", tmp_path / "one") as url:
+        page.goto(f"{url}#/charts")
+        values = page.locator(".card[data-name=loss] .value")
+        expect(values).to_have_count(2)
+        expect(values.first).to_contain_text("two")
+    with viewer_of(page, tmp_path) as url:
+        page.goto(f"{url}#/charts")
+        drawn(page, "loss")
+        expect(page.get_by_role("button", name="three")).to_be_visible()
+        expect(values).to_have_count(1)
 
 
 def test_of_runs_without_rank_0_the_lowest_ones_are_shown_and_others_can_be_chosen(page, tmp_path):

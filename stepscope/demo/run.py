@@ -1,11 +1,13 @@
-"""``stepscope demo``: a real training run, watched through every sink."""
+"""``stepscope demo``: a real training run, watched through every sink, and one that goes wrong beside it."""
 
+import shlex
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,11 +22,19 @@ from tracker_adapters.registry import load_sink
 from stepscope.commands.common import SafeConsole
 from stepscope.runs.opening import Run, open_run, read_run
 
+if TYPE_CHECKING:
+    from stepscope.demo.training import Trainer
+
 CLOSE_TIMEOUT_S = 120.0
+TOO_HIGH = 0.5
+"""The learning rate of the training that goes wrong: fifty times that of the other."""
 
 
 def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console: Console | None = None) -> Run:
     """Trains the digits network, delivers to ``sinks``, and prints what arrived and how to look at it.
+
+    Then it trains the network with a learning rate that is too high, into ``<output>-lr-0.5`` and no sink, so that the
+    viewer has a cause to show and two runs to compare.
 
     Args:
         output: The run's folder; ``runs/demo-<time>`` by default.
@@ -33,7 +43,7 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
         console: Where to print; standard output by default.
 
     Returns:
-        The closed run.
+        The closed run, of the training that goes well.
 
     Raises:
         SinkConfigError: For a sink that is unknown or configured wrongly.
@@ -50,18 +60,7 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
     start = time.monotonic()
     with run:
         trainer = Trainer(run, epochs=epochs)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]:.1%}"),
-            TimeElapsedColumn(),
-        )
-        with Progress(*columns, console=console) as progress:
-            task = progress.add_task("training", total=trainer.total_steps, loss=float("nan"), accuracy=0.0)
-            for loss, accuracy in trainer.steps():
-                progress.update(task, advance=1, loss=loss, accuracy=accuracy)
-            progress.update(task, accuracy=trainer.accuracy)
+        _train(trainer, console)
         trained_s, trained_ns = time.monotonic() - start, time.time_ns()
         with console.status("delivering the remaining artifacts…"):
             run.finish("finished", timeout=CLOSE_TIMEOUT_S)
@@ -70,10 +69,31 @@ def run_demo(output: Path | None, *, epochs: int, sinks: Sequence[str], console:
         f"closed after {time.monotonic() - start:.1f} s"
     )
     console.print(delivery_table(run, trained_ns))
-    for line in _how_to_look(run):
+    console.print(f"\nthe same training with a learning rate of {TOO_HIGH}, which is too high:")
+    config = CONFIG | {"epochs": epochs, "optimizer": CONFIG["optimizer"] | {"max_learning_rate": TOO_HIGH}}
+    with open_run(f"{run.path}-lr-{TOO_HIGH}", sinks=[], config=config, tags=["demo"]) as sick:
+        _train(Trainer(sick, epochs=epochs, config=config, pages=False), console)
+    console.print()
+    for line in _how_to_look(run, sick):
         # A command that is broken into two lines cannot be copied.
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     return run
+
+
+def _train(trainer: "Trainer", console: Console) -> None:
+    """Trains to the end, with a bar."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]:.1%}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("training", total=trainer.total_steps, loss=float("nan"), accuracy=0.0)
+        for loss, accuracy in trainer.steps():
+            progress.update(task, advance=1, loss=loss, accuracy=accuracy)
+        progress.update(task, accuracy=trainer.accuracy)
 
 
 def delivery_table(run: Run, trained_ns: int) -> Table:
@@ -100,7 +120,7 @@ def delivery_table(run: Run, trained_ns: int) -> Table:
     return table
 
 
-def _how_to_look(run: Run) -> list[str]:
+def _how_to_look(run: Run, sick: Run) -> list[str]:
     """The commands, one a line, with paths from the working folder."""
     lines = ["look at the run"]
     for config in run.sinks:
@@ -110,8 +130,9 @@ def _how_to_look(run: Run) -> list[str]:
             lines.append(f"{config.type:<12} {_from_here(command)}")
             if page := getattr(sink, "first_page", ""):
                 lines.append(f"{'':<12} {page}")
-    for what, command in (("here", "ls"), ("in a page", "view")):
-        lines.append(f"{what:<12} {_from_here(_with_path(f'stepscope {command} {run.path}'))}")
+    good, bad = (shlex.quote(str(one.path)) for one in (run, sick))
+    for what, command in (("here", f"ls {good}"), ("in a page", f"view {good} {bad}")):
+        lines.append(f"{what:<12} {_from_here(_with_path(f'stepscope {command}'))}")
     return lines
 
 

@@ -54,14 +54,16 @@ class Trainer:
 
     validation_size = VALIDATION_SIZE
 
-    def __init__(self, run: Run, *, epochs: int) -> None:
+    def __init__(self, run: Run, *, epochs: int, config: dict[str, Any] = CONFIG, pages: bool = True) -> None:
         """Prepares the data, the network and its observers.
 
         Args:
             run: Where everything is emitted; epochs, checkpoints and pages lie in its folder.
             epochs: Passes over the training images.
+            config: As ``CONFIG``.
+            pages: Whether debuggers keep datapoints, and checkpoints are written.
         """
-        torch.manual_seed(CONFIG["seed"])
+        torch.manual_seed(config["seed"])
         digits = load_digits()
         order = torch.randperm(len(digits.target))
         images = torch.from_numpy(digits.images).float()[order, None] / 16
@@ -69,18 +71,20 @@ class Trainer:
         self.validation = images[:VALIDATION_SIZE], labels[:VALIDATION_SIZE]
         self.images, self.labels = images[VALIDATION_SIZE:], labels[VALIDATION_SIZE:]
         self.run = run
+        self.config = config
+        self.pages = pages
         self.epochs = epochs
         self.step = 0
         self.accuracy = 0.0
         self.model = DigitsNet()
-        self.steps_per_epoch = -(-len(self.labels) // CONFIG["batch_size"])
+        self.steps_per_epoch = -(-len(self.labels) // config["batch_size"])
         self.total_steps = epochs * self.steps_per_epoch
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), weight_decay=CONFIG["optimizer"]["weight_decay"])
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), weight_decay=config["optimizer"]["weight_decay"])
         self.schedule = torch.optim.lr_scheduler.OneCycleLR(
-            self.optimizer, CONFIG["optimizer"]["max_learning_rate"], total_steps=max(self.total_steps, 2)
+            self.optimizer, config["optimizer"]["max_learning_rate"], total_steps=max(self.total_steps, 2)
         )
         stability = NumericalStabilityManager(
-            GradientClippingConfig(max_norm=CONFIG["max_gradient_norm"]), NaNHandlingConfig(), emitter=run
+            GradientClippingConfig(max_norm=config["max_gradient_norm"]), NaNHandlingConfig(), emitter=run
         )
         self.session = DebugSession(
             self.model,
@@ -88,7 +92,7 @@ class Trainer:
             run=run,
             stability=stability,
             config=DebugConfig(
-                schedule=Schedule(every=CONFIG["measure_every"]),
+                schedule=Schedule(every=config["measure_every"]),
                 histogram_every=1,
                 weights=True,
                 updates=True,
@@ -110,11 +114,11 @@ class Trainer:
 
     def steps(self) -> Iterator[tuple[float, float]]:
         """Trains; yields the loss and the last validation accuracy after each step."""
-        indices = checkpoint_indices(CONFIG["checkpoint_method"], self.epochs)
+        indices = checkpoint_indices(self.config["checkpoint_method"], self.epochs) if self.pages else []
         with self.debugger, self.session:
             for epoch in range(self.epochs):
                 self.model.train()
-                for batch in torch.split(torch.randperm(len(self.labels)), CONFIG["batch_size"]):
+                for batch in torch.split(torch.randperm(len(self.labels)), self.config["batch_size"]):
                     yield self._train_step(batch), self.accuracy
                 before_epoch(self.debugger, self.run.path, epoch, indices)
                 self._validate(epoch)

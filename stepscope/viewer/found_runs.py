@@ -14,10 +14,11 @@ from stepscope.runs.places import local_path
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The runs at a place, or why it cannot be searched."""
+    """The runs at a place, which of them the place names itself, or why it cannot be searched."""
 
     place: str
     runs: list[str | Path] = field(default_factory=list)
+    named: list[str | Path] = field(default_factory=list)
     error: str = ""
 
 
@@ -32,20 +33,24 @@ def find(place: str, *, must_exist: bool = False) -> Found:
         RunError: With ``must_exist``, where there is nothing, or it cannot be reached.
     """
     try:
-        return Found(readable(place), _runs(place, must_exist=must_exist))
+        return Found(readable(place), *_runs(place, must_exist=must_exist))
     except (RunError, OSError) as error:
         if must_exist:
             raise
         return Found(readable(place), error=str(error))
 
 
-def _runs(place: str, *, must_exist: bool) -> list[str | Path]:
+def _runs(place: str, *, must_exist: bool) -> tuple[list[str | Path], list[str | Path]]:
+    """The runs at a place, and those of them that it names itself, not a folder above them."""
     local = local_path(place)
     if local is None:
-        return list(_remote_runs(place, must_exist=must_exist))
+        urls = _remote_runs(place, must_exist=must_exist)
+        return [*urls], [url for url in urls if url == RemotePlace(place).url]
     if must_exist and not local.is_dir():
-        return list(find_runs([os.fspath(local) if is_url(place) else place]))
-    return [run for path in places_named(os.fspath(local)) for run in runs_at(path)]
+        find_runs([os.fspath(local) if is_url(place) else place])  # says what is wrong where there is none
+    paths = [path.absolute() for path in places_named(os.fspath(local))]
+    runs = [run for path in paths for run in runs_at(path)]
+    return [*runs], [path for path in paths if path in runs]
 
 
 def _remote_runs(url: str, *, must_exist: bool) -> list[str]:

@@ -43,18 +43,22 @@ class RunList:
             max_open: Records that are open at a time, up to two a run.
 
         Raises:
-            RunError: Where there is nothing at one of them. A folder may be empty: runs can come.
+            RunError: Where there is nothing at one of them. A folder may be empty: runs can come. Of several places,
+                files are passed over.
         """
         self.series = KeptSeries()
         """The series of these runs that were read last."""
         self.names = WatchedNames()
         """The names of the runs that are open."""
-        self._given = [os.fspath(place) for place in given]
+        places = [os.fspath(place) for place in given]
+        # A shell makes of ``runs/*`` also the files between runs.
+        self._given = [place for place in places if not os.path.isfile(place)] or places  # noqa: PTH113
         self._max_open = max_open
         self._lock = threading.Lock()
         self._looking = threading.Lock()
         self._runs: dict[str, WatchedRun] = {}
         self._present: list[str] = []
+        self._named: list[str] = []
         self._errors: dict[str, str] = {}
         self._opened: OrderedDict[tuple[str, bool], _Opened] = OrderedDict()
         self._positions: dict[str, tuple[object, str]] = {}
@@ -65,6 +69,11 @@ class RunList:
         """Returns the runs that were there when they were looked for last, in the order of their places."""
         with self._lock:
             return [self._runs[key] for key in self._present]
+
+    def named(self) -> list[str]:
+        """Returns the keys of the runs that were given themselves, or by a pattern, and not by a folder above them."""
+        with self._lock:
+            return list(self._named)
 
     def add(self, place: str | os.PathLike[str]) -> str:
         """Looks at another run, too, and returns its key.
@@ -169,6 +178,7 @@ class RunList:
             # Of a place that cannot be searched now, what was there is kept.
             kept = [] if all(not one.error for one in found) else [key for key in self._present if key not in runs]
             self._present = [*runs, *kept]
+            self._named = list(dict.fromkeys(WatchedRun(place).key for one in found for place in one.named))
             self._errors = {one.place: one.error for one in found if one.error}
 
     def _borrow(self, run: WatchedRun, *, for_position: bool) -> _Opened:

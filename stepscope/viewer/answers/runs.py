@@ -10,7 +10,10 @@ from stepscope.viewer.watched_runs import RunList
 
 
 def runs_answer(runs: RunList, query: Query) -> Answer:
-    """``runs``: the runs by their manifests and the sizes of files, and those that cannot be read, with the reason."""
+    """``runs``: the runs by their manifests and the sizes of files, and those that cannot be read, with the reason.
+
+    ``named`` has the keys of those that were given one by one, in that order.
+    """
     found: list[dict[str, Any]] = []
     unreadable = [{"folder": place, "error": error} for place, error in runs.look_again().items()]
     for run in runs.all():
@@ -35,7 +38,7 @@ def runs_answer(runs: RunList, query: Query) -> Answer:
                 "damage": head.damage.text,
             }
         )
-    return json_answer({"runs": found, "unreadable": unreadable})
+    return json_answer({"runs": found, "named": runs.named(), "unreadable": unreadable})
 
 
 def positions_answer(runs: RunList, query: Query) -> Answer:

@@ -105,7 +105,7 @@ def test_a_run_that_was_deleted_answers_that_it_is_gone_and_the_rest_goes_on(cli
     gone = client.get(address)
     assert (gone.status_code, "exp" in gone.json()["error"]) == (410, True)
     assert client.get(f"/api/positions?runs={key}").json()[key]["status"] == "unreadable"
-    assert client.get("/api/runs").json() == {"runs": [], "unreadable": []}
+    assert client.get("/api/runs").json() == {"runs": [], "named": [], "unreadable": []}
 
 
 def damaged_manifest(folder):

@@ -76,6 +76,28 @@ def test_runs_and_folders_of_runs_are_found_and_named_by_keys_that_stay(tmp_path
     assert all(run.key.isalnum() and len(run.key) < 12 for run in runs.all())
 
 
+def test_runs_that_were_given_one_by_one_are_told_from_those_in_folders(tmp_path, watched):
+    for name in ("a/exp1", "a/exp2", "b"):
+        make(tmp_path / name)
+    names = {run.key: run.folder.name for run in watched(tmp_path).all()}
+
+    def named(*given):
+        return [names[key] for key in watched(*given).named()]
+
+    assert named(tmp_path / "b", tmp_path / "a", tmp_path / "a" / "exp1") == ["b", "exp1"]
+    assert named(tmp_path / "a" / "exp*", (tmp_path / "b").as_uri()) == ["exp1", "exp2", "b"]
+    assert named(tmp_path / "a") == []
+
+
+def test_files_between_runs_are_passed_over_and_a_file_alone_is_an_error(tmp_path, watched):
+    make(tmp_path / "exp1")
+    (tmp_path / "mlflow.db").write_bytes(b"")
+    places = sorted(tmp_path.iterdir())  # what a shell makes of *
+    assert [run.folder.name for run in watched(*places).all()] == ["exp1"]
+    with pytest.raises(NotARunError, match=r"mlflow\.db is not a folder"):
+        watched(tmp_path / "mlflow.db")
+
+
 def test_a_run_that_comes_is_found_and_one_that_goes_is_not_listed_but_known(tmp_path, watched):
     runs = watched(tmp_path)
     assert runs.all() == []

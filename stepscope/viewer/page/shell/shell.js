@@ -12,15 +12,19 @@ import { VIEWS } from "../views/table.js";
 import { nameText } from "../text/visible.js";
 
 const LOOK_FOR_RUNS_MS = 10_000;
+/** As many runs as have a colour of their own. */
+const MOST_NAMED = 8;
 
 export class Shell {
   /**
    * @param {HTMLElement} body
    * @param {import("../data/source.js").Source} source
-   * @param {string | null} [first] the run that is shown when the hash names none; by default the newest
+   * @param {string | null} [first] the run that is shown when the hash names none; by default those that the viewer was
+   *   started with, if they are few, or else the newest
    */
   constructor(body, source, first = null) {
-    this.first = first;
+    /** @type {string[] | null} */
+    this.first = first ? [first] : null;
     this.messages = new Messages();
     this.source = listenedTo(source, (address) => this.messages.answered(address));
     this.chooser = new RunChooser((keys) => this.go({ ...parseHash(currentHash()), runs: keys }));
@@ -76,11 +80,12 @@ export class Shell {
   async lookForRuns() {
     this.lookedForRuns = Date.now();
     try {
-      const { runs, unreadable } = await this.source.json("runs");
+      const { runs, named = [], unreadable } = await this.source.json("runs");
       const kept = this.runs.filter((old) => !runs.some((/** @type {any} */ run) => run.key === old.key) && this.chosenKeys().includes(old.key));
       this.runs = [...runs, ...kept].map((run) => ({ ...run, live: run.live && this.source.live }));
       this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));
-      this.first ??= this.runs[0]?.key ?? null; // A run that begins later does not take the place of the one that is read.
+      const few = named.length > 0 && named.length <= MOST_NAMED;
+      this.first ??= few ? named : this.runs.length ? [this.runs[0].key] : null; // A run that begins later does not take the place of the one that is read.
       this.chooser.update(this.runs, unreadable, this.chosenKeys());
     } catch (error) {
       this.messages.fail(error, "server");
@@ -113,8 +118,8 @@ export class Shell {
   chosenKeys() {
     const { runs } = parseHash(currentHash());
     if (runs) return runs;
-    const first = this.runs.find(({ key }) => key === this.first) ?? this.runs[0];
-    return first ? [first.key] : [];
+    const first = this.first?.filter((key) => this.runs.some((run) => run.key === key)) ?? [];
+    return first.length ? first : this.runs.slice(0, 1).map(({ key }) => key);
   }
 
   /** @returns {import("../context.js").ChosenRun[]} */
