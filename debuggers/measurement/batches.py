@@ -32,7 +32,21 @@ class HostBatch:
         self._kept: list[torch.Tensor] = []
         self._kept_elements = 0
         self._places: dict[int, int] = {}  # by identity, where the segment of a tensor begins
+        self._unplaced = 0  # of the first ones, which are not in places until it is asked for
         self._differences: dict[int, int] = {}  # by row, the indices of differences that are measured along with it
+
+    def add_first(self, tensors: list[torch.Tensor], segments: list[int]) -> None:
+        """Adds the first tensors, with the five numbers of each one's segment."""
+        self._indices = list(range(len(tensors)))
+        self._segments, self._kept, self._unplaced = segments, tensors, len(tensors)
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Whether it was added as a whole and still waits."""
+        if self._unplaced:
+            first = {id(one): 5 * row for row, one in enumerate(self._kept[: self._unplaced])}
+            self._places = first | self._places
+            self._unplaced = 0
+        return id(tensor) in self._places
 
     def add_difference(self, index: int, what: int | str, after: torch.Tensor, before: torch.Tensor) -> bool:
         """Has ``after - before``, the tensor at ``index``, measured in one pass with ``after``, if that was added.
@@ -43,8 +57,10 @@ class HostBatch:
         Raises:
             ArtifactError: If the memory was freed.
         """
-        start = self._places.get(id(after))
-        if start is None or self._segments[start] in self._differences:
+        if not self.holds(after):
+            return False
+        start = self._places[id(after)]
+        if self._segments[start] in self._differences:
             return False
         self._segments[start + 4] = address(what, before)
         self._segments[start + 3] |= _WITH_DIFFERENCE

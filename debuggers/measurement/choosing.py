@@ -1,8 +1,10 @@
 """Chooses how each tensor is measured: by a kernel that reads its memory as it is, or as pieces made of it."""
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, TypeGuard
 
+from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.tensors import is_sharded
 
 from debuggers.host_arrays.deferred import DeferredTensor
@@ -28,8 +30,30 @@ class Batches:
         self._devices: dict[torch.device, DeviceBatch | KernelBatch] = {}
         self._readers: dict[tuple[torch.device, torch.dtype], KernelBatch | None] = {}
 
+    def add_first(self, tensors: Iterable[Any]) -> int:
+        """Adds those at the beginning that lie plain in host memory, mostly all, in less time; returns how many.
+
+        Call it before anything else is added.
+        """
+        if self.host is None:
+            return 0
+        added: list[torch.Tensor] = []
+        segments: list[int] = []
+        for row, tensor in enumerate(tensors):
+            if not (is_plain(tensor) and tensor.is_cpu):
+                break
+            try:
+                segments += row, address(row, tensor), tensor.numel(), tensor.dtype is torch.float64, 0
+            except ArtifactError:  # its name is known to who adds it alone
+                break
+            added.append(tensor)
+        self.host.add_first(added, segments)
+        return len(added)
+
     def reading(self, tensor: Any) -> HostBatch | KernelBatch | None:
         """Returns the batch whose kernel reads the tensor's memory as it is; None if there is none."""
+        if self.host is not None and self.host.holds(tensor):
+            return self.host
         if not is_plain(tensor):
             return None
         if tensor.is_cpu:

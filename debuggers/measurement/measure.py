@@ -7,6 +7,7 @@ a tensor.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from tracker_adapters.errors import ArtifactError
 
@@ -146,7 +147,8 @@ def measure(
     names, values = (list(tensors), tensors.values()) if isinstance(tensors, Mapping) else (None, tensors)
     batches = Batches()
     host, shards = batches.host, []
-    for index, tensor in enumerate(values):
+    first = batches.add_first(values)
+    for index, tensor in enumerate(islice(values, first, None), first):
         what = index if names is None else names[index]
         if isinstance(tensor, torch.Tensor) and (batch := batches.reading(tensor)):
             batch.add(index, what, tensor)

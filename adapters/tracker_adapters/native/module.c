@@ -68,9 +68,9 @@ static PyObject *py_measure(PyObject *self, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "OLKI", &array, &number, &start, &threads)) return NULL;
     if (!cut_arguments(array, number, &view, &made)) return NULL;
     int64_t n = made.n_tensors + made.n_pairs, used;
-    uint64_t *dense = calloc(BINS, sizeof(uint64_t));
+    uint64_t *dense = made.n_shares > 1 ? calloc(BINS, sizeof(uint64_t)) : NULL;  /* of one share nothing is joined */
     Py_BEGIN_ALLOW_THREADS
-    used = dense ? measure_shares(&made, (team)(uintptr_t)start, threads) : -1;
+    used = dense || made.n_shares == 1 ? measure_shares(&made, (team)(uintptr_t)start, threads) : -1;
     Py_END_ALLOW_THREADS
     if (used < 0) {
         PyErr_NoMemory();

@@ -10,6 +10,28 @@
 
 #include "kernels.h"
 
+enum { SPARES = 64 };
+
+static scratch *spares[SPARES];  /* rooms for two rows each, whose histograms are empty */
+
+/* Returns a room for two rows, or null where there is no memory. Clearing a new one takes longer than a small tensor. */
+static scratch *take_room(void) {
+    for (int i = 0; i < SPARES; i++) {
+        scratch *room = __atomic_exchange_n(&spares[i], NULL, __ATOMIC_SEQ_CST);
+        if (room) return room;
+    }
+    return calloc(2, sizeof(scratch));  /* memory that is never used costs nothing */
+}
+
+/* Keeps a room, whose histograms are empty again, for the next call in any thread. */
+static void leave_room(scratch *room) {
+    for (int i = 0; i < SPARES; i++) {
+        scratch *none = NULL;
+        if (__atomic_compare_exchange_n(&spares[i], &none, room, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return;
+    }
+    free(room);
+}
+
 /* Returns the elements in a bin and empties it. */
 static inline int64_t take(uint32_t histogram[COUNTERS][COUNTERS_SIZE], int64_t bin) {
     int64_t size = 0;
@@ -92,7 +114,7 @@ static void add(const segment *here, scratch *room, row_state *states) {
  *
  * Returns how many bins are occupied in all, or -1 where there was no memory. */
 int64_t measure_rows(const segment *segments, int64_t n, measured *rows, uint16_t *bins, uint64_t *counts) {
-    scratch *room = calloc(2, sizeof *room);  /* memory that is never used costs nothing */
+    scratch *room = take_room();
     if (!room) return -1;
     row_state states[2];
     int64_t start = 0, end = 0;
@@ -119,6 +141,6 @@ int64_t measure_rows(const segment *segments, int64_t n, measured *rows, uint16_
         }
         start = i + 1;
     }
-    free(room);
+    leave_room(room);
     return end;
 }

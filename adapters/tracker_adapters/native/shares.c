@@ -130,7 +130,7 @@ static void join(measured *ours, const measured *theirs) {
  *
  *   out            tallies (n, TALLIES), moments (n, MOMENTS), signs (2, n), l1 (n,), ends (n,)
  *   bins, counts   room for as many as measure_shares returned
- *   dense          zeros (BINS,)
+ *   dense          zeros (BINS,); null where there is one share
  */
 int64_t join_shares(const job *made, const columns *out, uint16_t *bins, uint64_t *counts, uint64_t *dense) {
     int64_t n = made->n_tensors + made->n_pairs, start = 0, end = 0;
