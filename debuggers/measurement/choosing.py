@@ -1,10 +1,10 @@
 """Chooses how each tensor is measured: by a kernel that reads its memory as it is, or as pieces made of it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
+from itertools import chain, repeat, takewhile
 from typing import Any, TypeGuard
 
-from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values.tensors import is_sharded
 
 from debuggers.host_arrays.deferred import DeferredTensor
@@ -14,11 +14,20 @@ from debuggers.measurement.gpu import is_readable
 from debuggers.measurement.kernels.availability import is_usable
 from debuggers.measurement.kernels.gpu.loading import load
 from debuggers.measurement.kernels.gpu.segments import DTYPES
-from debuggers.measurement.plain_values import MAX_LENGTH, WIDE, address, difference_pieces, pieces, plain_values
+from debuggers.measurement.plain_values import (
+    MAX_LENGTH,
+    WIDE,
+    address,
+    addresses,
+    difference_pieces,
+    pieces,
+    plain_values,
+)
 from debuggers.measurement.summary_table import SummaryTable
 from debuggers.torch_import import torch
 
 _ORDINARY = frozenset({torch.Tensor, torch.nn.Parameter})
+_PLAIN_ON_HOST = frozenset((dtype, torch.strided, True) for dtype in WIDE)
 _HALVES = frozenset({torch.float16, torch.bfloat16})
 
 
@@ -30,25 +39,32 @@ class Batches:
         self._devices: dict[torch.device, DeviceBatch | KernelBatch] = {}
         self._readers: dict[tuple[torch.device, torch.dtype], KernelBatch | None] = {}
 
-    def add_first(self, tensors: Iterable[Any]) -> int:
-        """Adds those at the beginning that lie plain in host memory, mostly all, in less time; returns how many.
+    def add_first(self, tensors: Sequence[Any]) -> int:
+        """Adds the tensors at the beginning that are of an ordinary type, if all of them lie plain in host memory.
 
-        Call it before anything else is added.
+        For many tensors it takes a fraction of the time of ``reading``. Call it before anything else is added.
+
+        Returns:
+            How many were added, which may be none.
         """
         if self.host is None:
             return 0
-        added: list[torch.Tensor] = []
-        segments: list[int] = []
-        for row, tensor in enumerate(tensors):
-            if not (is_plain(tensor) and tensor.is_cpu):
-                break
-            try:
-                segments += row, address(row, tensor), tensor.numel(), tensor.dtype is torch.float64, 0
-            except ArtifactError:  # its name is known to who adds it alone
-                break
-            added.append(tensor)
-        self.host.add_first(added, segments)
-        return len(added)
+        if set(map(type, tensors)) <= _ORDINARY:
+            first = list(tensors)
+        else:
+            first = list(takewhile(lambda one: type(one) in _ORDINARY, tensors))
+        if not {(one.dtype, one.layout, one.is_cpu) for one in first} <= _PLAIN_ON_HOST:
+            return 0
+        is_laid_out = all(map(torch.Tensor.is_contiguous, first)) or all(map(is_dense, first))
+        if not is_laid_out or any(map(torch.Tensor.is_neg, first)):
+            return 0
+        lengths, starts = list(map(torch.Tensor.numel, first)), addresses(first)
+        if not starts or max(lengths) >= MAX_LENGTH:
+            return 0
+        doubles = [one.dtype is torch.float64 for one in first]
+        segments = chain.from_iterable(zip(range(len(first)), starts, lengths, doubles, repeat(0)))
+        self.host.add_first(first, list(segments))
+        return len(first)
 
     def reading(self, tensor: Any) -> HostBatch | KernelBatch | None:
         """Returns the batch whose kernel reads the tensor's memory as it is; None if there is none."""

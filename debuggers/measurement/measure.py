@@ -147,7 +147,7 @@ def measure(
     names, values = (list(tensors), tensors.values()) if isinstance(tensors, Mapping) else (None, tensors)
     batches = Batches()
     host, shards = batches.host, []
-    first = batches.add_first(values)
+    first = batches.add_first(tuple(values))
     for index, tensor in enumerate(islice(values, first, None), first):
         what = index if names is None else names[index]
         if isinstance(tensor, torch.Tensor) and (batch := batches.reading(tensor)):

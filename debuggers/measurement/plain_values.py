@@ -102,6 +102,15 @@ def address(what: int | str, tensor: torch.Tensor) -> int:
     return pointer
 
 
+def addresses(tensors: Sequence[torch.Tensor]) -> list[int]:
+    """Where the memory of each starts, as ``address`` says; an empty list where that cannot be told of all at once."""
+    try:
+        pointers = list(map(torch.Tensor.data_ptr, tensors))
+    except RuntimeError:
+        return []
+    return pointers if pointers and min(pointers) >= _MAX_OFFSET else []
+
+
 def called(what: int | str) -> str:
     """How an error names the tensor at a position or of a name."""
     return f"tensor {what!r}"

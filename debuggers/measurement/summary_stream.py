@@ -1,5 +1,6 @@
 """Emits what is measured step after step: norms of every step, and histograms merged over several."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -79,7 +80,7 @@ class SummaryStream:
             if not self._said_shards and table.local_shard.any():
                 self._say_shards(self._emitter, step, table)
             norms = table.norms
-            values = np.append(norms, np.linalg.norm(norms))
+            values = np.append(norms, math.sqrt(norms.dot(norms)))
             self._emitter.scalars(norm_names(self._group, names), values, step=step, time_ns=time_ns)
             if self._histogram_every is not None:
                 self._window.add(step, names, table.columns, time_ns)

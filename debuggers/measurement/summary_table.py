@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -162,7 +163,7 @@ class SummaryTable(Sequence[TensorSummary]):
     @cached_property
     def total_l2(self) -> float:
         """The Euclidean norm of the finite elements of all tensors."""
-        return float(np.linalg.norm(self.l2))
+        return math.sqrt(self.l2.dot(self.l2))
 
     @property
     def norms(self) -> Floats:

@@ -22,7 +22,7 @@ from tracker_adapters.native.extension import kernels, why_not
 
 from debuggers.measurement import choosing
 from debuggers.measurement import plain_values as measurement_values
-from debuggers.measurement.measure import measure, summarize
+from debuggers.measurement.measure import Difference, measure, summarize
 
 HISTOGRAM_COUNTS = (
     "count", "nan", "pos_inf", "neg_inf", "zero", "pos_overflow", "neg_overflow", "pos_underflow", "neg_underflow",
@@ -334,3 +334,18 @@ def test_views_hold_the_elements_that_they_show(view, dense):
     values = view(torch.randn(3, 4, 5))
     assert choosing.is_dense(values) is dense
     assert_measured(summarize([values])[0], values.contiguous())
+
+
+def test_tensors_measured_together_give_what_each_gives_alone():
+    """Those at the beginning that lie plain in memory are added together, whatever follows them."""
+    generator = torch.Generator().manual_seed(0)
+    values = [torch.randn(3 * size, generator=generator) for size in range(1, 6)]
+    odd = [values[0].half(), values[1].double(), values[2].reshape(3, 3).t(), torch.empty(0), torch.arange(4)]
+    before = [value + 1 for value in values]
+    for together in (values, [*values, *odd], [*odd, *values], [odd[1], odd[2], *values], [*values, values[0]]):
+        table = measure([*together, *map(Difference, values, before)]).resolve()
+        alone = [summarize([tensor])[0] for tensor in together]
+        alone += [measure([Difference(*pair)]).resolve()[0] for pair in zip(values, before, strict=True)]
+        assert [(repr(one), one.bins.tolist(), one.counts.tolist()) for one in table] == [
+            (repr(one), one.bins.tolist(), one.counts.tolist()) for one in alone
+        ]
