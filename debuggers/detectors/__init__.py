@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from debuggers.detectors.dead_units import DeadUnits
-from debuggers.detectors.depth import ExplodingByDepth, VanishingByDepth
+from debuggers.detectors.depth import ExplodingByDepth, Modules, VanishingByDepth
 from debuggers.detectors.detector import Detector, Detectors
 from debuggers.detectors.exploding_gradient import ExplodingGradient
 from debuggers.detectors.finding import Finding, announce, merge_findings
@@ -48,13 +48,14 @@ __all__ = [
 
 def gradient_detectors(noise: Callable[[int], float] = lambda step: 1.0) -> Detectors:
     """Returns the rules for gradients and updates, with no step seen; for ``noise`` see ``ExplodingGradient``."""
+    modules = Modules()
     return Detectors(
         [
             NonFiniteGradient(),
             ExplodingGradient(noise),
-            ExplodingByDepth(),
+            ExplodingByDepth(modules),
             VanishingGradient(),
-            VanishingByDepth(),
+            VanishingByDepth(modules),
             ZeroGradient(),
             SmallUpdate(),
             LargeUpdate(),

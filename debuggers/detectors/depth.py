@@ -15,6 +15,42 @@ SMALLEST_NORM = 1e-4
 LASTING = 10
 
 
+class Modules:
+    """Which module each row belongs to."""
+
+    def __init__(self) -> None:
+        self._module_of: list[str] = []
+        self._rows_of: dict[str, list[int]] = {}
+        self._parts = ModuleParts()
+        self._seen: Observation | None = None
+        self._ends: tuple[int, int] | None = None
+
+    def first_and_last(self, observation: Observation) -> tuple[int, int] | None:
+        """The row with the largest norm in the first, and in the last module; None with fewer than two modules."""
+        if observation is not self._seen:
+            self._seen, self._ends = observation, self._first_and_last(observation)
+        return self._ends
+
+    def _first_and_last(self, observation: Observation) -> tuple[int, int] | None:
+        norms = observation.values["norm"]
+        for row in range(len(self._module_of), len(norms)):
+            name = observation.names[row]
+            self._module_of.append(name.rpartition(".")[0] or name)
+            self._rows_of.setdefault(self._module_of[row], []).append(row)
+        alive = (norms > 0) & (norms < np.inf) & ~self._parts.lone_biases(observation, len(norms))
+        first = int(alive.argmax())
+        if not alive[first]:
+            return None
+        last = len(alive) - 1 - int(alive[::-1].argmax())
+        if self._module_of[first] == self._module_of[last]:
+            return None
+        return self._largest(norms, alive, first), self._largest(norms, alive, last)
+
+    def _largest(self, norms: Floats, alive: Bools, row: int) -> int:
+        own = self._rows_of[self._module_of[row]]
+        return max(own, key=lambda other: norms[other] if alive[other] else 0.0)
+
+
 class _ByDepth(Detector):
     """A rule about the norm of the first module that has a gradient, against that of the last one."""
 
@@ -22,9 +58,10 @@ class _ByDepth(Detector):
     judged = "norm"
     consecutive_steps = LASTING
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Modules | None = None) -> None:
+        """Judges nothing yet; detectors that see the same observations may share ``modules``, which saves time."""
         super().__init__()
-        self._modules = _Modules()
+        self._modules = Modules() if modules is None else modules
 
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
@@ -34,8 +71,8 @@ class _ByDepth(Detector):
         if ends is None:
             return broken, math.nan
         first, last = ends
-        limit = self._limit(float(norms[last]))
-        broken[first] = norms[first] != limit and self.worst(norms[first], limit) == norms[first]
+        norm, limit = float(norms[first]), self._limit(float(norms[last]))
+        broken[first] = norm != limit and self.worst(norm, limit) == norm
         return broken, limit
 
     @abstractmethod
@@ -79,32 +116,3 @@ class ExplodingByDepth(_ByDepth):
 
     def _limit(self, last: float) -> float:
         return LARGEST_RATIO * last
-
-
-class _Modules:
-    """Which module each row belongs to."""
-
-    def __init__(self) -> None:
-        self._module_of: list[str] = []
-        self._rows_of: dict[str, list[int]] = {}
-        self._parts = ModuleParts()
-
-    def first_and_last(self, observation: Observation) -> tuple[int, int] | None:
-        """The row with the largest norm in the first, and in the last module; None with fewer than two modules."""
-        norms = observation.values["norm"]
-        for row in range(len(self._module_of), len(norms)):
-            name = observation.names[row]
-            self._module_of.append(name.rpartition(".")[0] or name)
-            self._rows_of.setdefault(self._module_of[row], []).append(row)
-        alive = (norms > 0) & (norms < np.inf) & ~self._parts.lone_biases(observation, len(norms))
-        first = int(alive.argmax())
-        if not alive[first]:
-            return None
-        last = len(alive) - 1 - int(alive[::-1].argmax())
-        if self._module_of[first] == self._module_of[last]:
-            return None
-        return self._largest(norms, alive, first), self._largest(norms, alive, last)
-
-    def _largest(self, norms: Floats, alive: Bools, row: int) -> int:
-        own = self._rows_of[self._module_of[row]]
-        return max(own, key=lambda other: norms[other] if alive[other] else 0.0)

@@ -75,16 +75,16 @@ class Detectors:
 
     def __init__(self, detectors: list[Detector]) -> None:
         self._detectors = detectors
+        self._judging: dict[tuple[str, ...], list[Detector]] = {}  # by the statistics that an observation has
 
     def see(self, observation: Observation) -> list[Finding]:
         """Gives a step to the detectors whose statistics it has; returns the findings that begin."""
-        held = observation.values.keys()
-        return [
-            finding
-            for detector in self._detectors
-            if detector.statistics <= held
-            for finding in detector.see(observation)
-        ]
+        held = tuple(observation.values)
+        judging = self._judging.get(held)
+        if judging is None:
+            judging = [detector for detector in self._detectors if detector.statistics.issubset(held)]
+            self._judging[held] = judging
+        return [finding for detector in judging for finding in detector.see(observation)]
 
     def findings(self) -> list[Finding]:
         """Returns all findings so far, by their first step."""

@@ -14,6 +14,8 @@ SIGMAS = 6
 SMALLEST_DECADES = 1.0
 HIGHEST_START = 10.0
 ABSOLUTE_LIMIT = 1e6
+_LOG_LIMIT = np.log10(ABSOLUTE_LIMIT)
+_LOG_START = np.log10(HIGHEST_START)
 
 
 class ExplodingGradient(Detector):
@@ -56,7 +58,7 @@ class ExplodingGradient(Detector):
         usable = (norms > 0) & (norms < np.inf) & (observation.values["non_finite"] == 0)
         logarithms = np.log10(norms, out=np.zeros_like(norms), where=usable)
         noise = np.log10(self._noise(observation.step))
-        limits = np.minimum(self._window.limits(len(norms)) + noise, np.log10(ABSOLUTE_LIMIT))
+        limits = np.minimum(self._window.limits(len(norms)) + noise, _LOG_LIMIT)
         self._window.push(usable, logarithms)
         return usable & (logarithms > limits), np.power(10.0, limits)
 
@@ -74,21 +76,30 @@ class _Window:
         self._squares: Floats = np.empty(0)
         self._start: Floats = np.empty(0)
         self._seen: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._common: int | None = 0  # how many values each row has seen, if all have seen as many
 
     def limits(self, rows: int) -> Floats:
         """The limit of each row's logarithm; infinity if there are too few values."""
         if rows != len(self._seen):
             self._grow(rows)
-        points = np.minimum(np.maximum(self._seen, 2), WINDOW)
+        if self._common is not None and self._common < MIN_POINTS:
+            return np.full(rows, np.inf)
+        seen = self._seen if self._common is None else self._common
+        points = np.minimum(np.maximum(seen, 2), WINDOW)
         means = self._sum / points
         variances = (self._squares - points * means * means) / (points - 1)
         spreads = np.maximum(SIGMAS * np.sqrt(np.maximum(variances, 0)), SMALLEST_DECADES)
         limits: Floats = np.maximum(means + spreads, self._start)
-        limits[self._seen < MIN_POINTS] = np.inf
+        if self._common is None:
+            limits[self._seen < MIN_POINTS] = np.inf
         return limits
 
     def push(self, usable: Bools, values: Floats) -> None:
         """Replaces the oldest values of the usable rows."""
+        if self._common is not None and usable.all():
+            self._push_to_all(self._common, values)
+            return
+        self._common = None
         (rows,) = usable.nonzero()
         slots = self._seen[rows] % WINDOW
         new, old = values[rows], self._values[slots, rows]
@@ -97,10 +108,23 @@ class _Window:
         self._squares[rows] += new * new - old * old
         self._seen[rows] += 1
         started = rows[self._seen[rows] == MIN_POINTS]
-        self._start[started] = np.minimum(self._sum[started] / MIN_POINTS, np.log10(HIGHEST_START))
+        self._start[started] = np.minimum(self._sum[started] / MIN_POINTS, _LOG_START)
+
+    def _push_to_all(self, seen: int, values: Floats) -> None:
+        """Does the same where all rows have seen as many values and get another, which is the rule."""
+        kept = self._values[seen % WINDOW]
+        self._sum += values - kept
+        self._squares += values * values - kept * kept
+        kept[:] = values
+        self._seen += 1
+        self._common = seen + 1
+        if self._common == MIN_POINTS:
+            self._start = np.minimum(self._sum / MIN_POINTS, _LOG_START)
 
     def _grow(self, rows: int) -> None:
         more = rows - len(self._seen)
+        if self._common:
+            self._common = None
         self._values = np.append(self._values, np.zeros((WINDOW, more)), axis=1)
         self._sum, self._squares = (np.append(sums, np.zeros(more)) for sums in (self._sum, self._squares))
         self._start = np.append(self._start, np.full(more, -np.inf))

@@ -42,7 +42,7 @@ class VanishingGradient(Detector):
         if len(means) > len(self._last):
             self._last = np.append(self._last, np.zeros(len(means) - len(self._last)))
         known = np.isfinite(means)
-        self._last[known] = means[known]
+        np.copyto(self._last, means, where=known)
         limit = min(self.threshold, self.share * float(self._last.max(initial=0.0)))
         broken = (means > 0) & (means < limit)
         if broken.any():

@@ -41,22 +41,39 @@ class ZeroGradient(Detector):
         self._alive: Counts = np.empty(0, np.int64)
         self._streak: Counts = np.empty(0, np.int64)
         self._longest: Counts = np.empty(0, np.int64)
+        self._has_zeros = False  # whether any streak is above 0
 
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
         zeros = observation.values["zero_fraction"]
+        if zeros.size and zeros.max() < 1:
+            self._see_alive(len(zeros))
+            return np.zeros(len(zeros), np.bool_), 1.0
         broken = zeros == 1
         if broken.any():
             broken &= ~self._modules.idle_biases(observation, zeros < 1)
         return broken & self._exceeds_alternation(zeros == 1, zeros < 1), 1.0
 
-    def _exceeds_alternation(self, zero: Bools, alive: Bools) -> Bools:
-        """Whether a gradient has been zero for longer than if parts of the model are trained in turn."""
-        if len(zero) > len(self._alive):
-            new = np.zeros(len(zero) - len(self._alive), np.int64)
+    def _see_alive(self, rows: int) -> None:
+        """Does what ``_exceeds_alternation`` does where all rows are alive, which is the rule."""
+        self._grow(rows)
+        self._alive += 1
+        if self._has_zeros:
+            self._longest = np.maximum(self._longest, self._streak)
+            self._streak[:] = 0
+            self._has_zeros = False
+
+    def _grow(self, rows: int) -> None:
+        if rows > len(self._alive):
+            new = np.zeros(rows - len(self._alive), np.int64)
             self._alive, self._streak, self._longest = (
                 np.append(counts, new) for counts in (self._alive, self._streak, self._longest)
             )
+
+    def _exceeds_alternation(self, zero: Bools, alive: Bools) -> Bools:
+        """Whether a gradient has been zero for longer than if parts of the model are trained in turn."""
+        self._grow(len(zero))
+        self._has_zeros = True
         self._alive[alive] += 1
         self._streak[zero] += 1
         self._longest[alive] = np.maximum(self._longest, self._streak)[alive]

@@ -109,3 +109,17 @@ def test_steps_at_which_a_tensor_was_not_measured_leave_its_window_alone(observe
         detector.see(observe(step, norm=[norm, 1.0], non_finite=[None if norm is None else 0, 0]))
     found = detector.see(observe(200, norm=[100.0, 100.0], non_finite=[0, 0]))
     assert [finding.name for finding in found] == ["layer0.weight", "layer1.weight"]
+
+
+def test_limits_are_the_same_bits_whether_all_tensors_were_seen_as_often_or_not(observe):
+    """The row that is missing now and then keeps the others from being taken together."""
+    together, apart = ExplodingGradient(), ExplodingGradient()
+    series = np.array([noise(300, seed=seed, spread=0.6) for seed in range(3)])
+    series[:, 40] *= 1e5
+    for step, norms in enumerate(series.T.tolist()):
+        missing = None if step % 7 == 0 else 0.5
+        broken, limits = together.check(observe(step, norm=norms, non_finite=[0, 0, 0]))
+        other_broken, other_limits = apart.check(observe(step, norm=[*norms, missing], non_finite=[0, 0, 0, 0]))
+        assert broken.tolist() == other_broken[:3].tolist()
+        assert limits.tolist() == other_limits[:3].tolist()
+        assert broken.all() == (step == 40)

@@ -43,3 +43,17 @@ def test_one_zero_at_the_start_is_ordinary(observe):
     for step, share in enumerate([1.0, 0.0, 0.0, 0.0, 0.0]):
         detector.see(observe(step, zero_fraction=[share]))
     assert detector.findings() == []
+
+
+def test_tensors_are_judged_the_same_whether_all_are_alive_or_not(observe):
+    """The row that is missing keeps the others from being counted together."""
+    together, apart = ZeroGradient(), ZeroGradient()
+    shares = [[0.1] * 9 + [1.0] * 4 + [0.2] * 3 + [1.0] * 12 + [0.3] * 5 + [1.0] * 60, [0.0] * 93]
+    begun = []
+    for step, values in enumerate(zip(*shares, strict=True)):
+        found = together.see(observe(step, zero_fraction=values))
+        other = apart.see(observe(step, zero_fraction=[*values, None]))
+        assert [finding.name for finding in found] == [finding.name for finding in other]
+        begun += [step] * len(found)
+    assert together.findings() == apart.findings()
+    assert begun == [59]  # more zeros than twice the 12 before, at three steps
