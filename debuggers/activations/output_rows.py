@@ -1,4 +1,4 @@
-"""Measures the outputs of a forward pass, several in one call where nothing changes them in between."""
+"""Measures outputs, or gradients with respect to them, several in one call where nothing changes them in between."""
 
 import weakref
 from typing import Protocol
@@ -12,7 +12,7 @@ _MAX_HELD = 1 << 20  # elements: they stay in the cache, and keep little memory 
 
 
 class Producer(Protocol):
-    """The module that returned an output.
+    """The module that returned an output, or whose output has a gradient.
 
     Attributes:
         waits: Whether its outputs may wait to be measured; None while that is not known.
@@ -22,7 +22,7 @@ class Producer(Protocol):
 
 
 class OutputRows:
-    """Names and measurements of one step's outputs.
+    """Names and measurements of one step's outputs, or of the gradients with respect to them.
 
     A later operation may change an output in place, so it is measured at once, unless an earlier output of its module
     was held for a while and seen to stay as it was: then it waits to be measured with a few others. torch counts the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from functools import partial
 from typing import Any
@@ -15,8 +16,6 @@ from debuggers.instrumentation.module_selection import NamedModule
 from debuggers.instrumentation.quiet_computation import outside_modes
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values
-from debuggers.measurement.joined_summaries import JoinedSummaries
-from debuggers.measurement.measure import PendingSummaries, measure
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
 from debuggers.torch_internals.grad_scaler import scale_of
@@ -55,6 +54,8 @@ class Recording:
         self._with_gradients = gradients
         self._hooks = Hooks()
         self._unit_dimension: int | None = None
+        self._gradient_sources: dict[str, GradientSource] = {}
+        self._gradients_lock = threading.Lock()  # each device has a thread for its part of a backward pass
         self.clear()
 
     def clear(self) -> None:
@@ -62,7 +63,7 @@ class Recording:
         self._hooks.remove()
         self.training = self._model.training
         self.outputs = OutputRows()
-        self.gradients = _Rows()
+        self.gradients = OutputRows()
         self.skipped_calls = 0
         self.without_gradient = 0
         self.is_guess = False
@@ -125,11 +126,13 @@ class Recording:
         """Measures what waits."""
         with outside_modes():
             self.outputs.flush()
+            with self._gradients_lock:
+                self.gradients.flush()
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes a scaler; what was measured with its scale is dropped."""
         self.scaler = scaler
-        self.gradients = _Rows()
+        self.gradients = OutputRows()
         self._scale_version = _scale_version(scaler)
 
     def drop_unfinished_pass(self) -> None:
@@ -188,8 +191,11 @@ class Recording:
 
     def _add_gradient(self, name: str, gradient: torch.Tensor) -> None:
         try:
-            with self.stopwatch:
-                self.gradients.add(name, measure((self._unscaled(gradient),)))
+            with self.stopwatch, self._gradients_lock, outside_modes():
+                source = self._gradient_sources.get(name)
+                if source is None:
+                    source = self._gradient_sources[name] = GradientSource()
+                self.gradients.add(name, self._unscaled(gradient), source)
         except Exception as error:
             self.isolation.record(f"measuring the gradient of activation {name!r}", error)
             if self.isolation.on_error == "raise":
@@ -210,24 +216,13 @@ def _scale_version(scaler: torch.amp.GradScaler | None) -> int | None:
     return None if scale is None else version_of(scale)
 
 
-class _Rows:
-    """Names and measurements, in the order in which they were made."""
+class GradientSource:
+    """Where the gradients of one name come from; see ``output_rows.Producer``."""
 
-    __slots__ = ("names", "parts")
+    __slots__ = ("waits",)
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.parts: list[PendingSummaries] = []
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def add(self, name: str, part: PendingSummaries) -> None:
-        self.names.append(name)
-        self.parts.append(part)
-
-    def joined(self) -> JoinedSummaries:
-        return JoinedSummaries(self.names, self.parts)
+        self.waits: bool | None = None
 
 
 class LayerRecorder:

@@ -17,8 +17,10 @@ from torch_parts import Applies
 from tracker_adapters.testing import MemoryEmitter
 from unusual_outputs import Wrapper
 
+from debuggers.activations import output_rows
 from debuggers.activations.monitor import ActivationMonitor
 from debuggers.activations.recording import MAX_CALLS
+from debuggers.measurement.measure import measure
 
 
 class Watched:
@@ -187,6 +189,50 @@ def test_gradients_with_respect_to_outputs():
         assert math.isclose(
             watched.scalars()[f"activation_gradient_norm/{name}"], np.linalg.norm(reference), rel_tol=1e-6
         )
+
+
+def gradient_norms(model, steps, *, attach):
+    """The norms of the gradients that a monitor saw; ``attach(step, model)`` calls the model."""
+    watched = Watched(model, gradients=True)
+    for step in range(steps):
+        with watched.monitor.step(step):
+            output = attach(step, model)
+            output.square().sum().backward()
+    watched.monitor.close()
+    norms = {}
+    for artifact in watched.emitter.artifacts:
+        if artifact.kind == "scalar" and artifact.name.startswith("activation_gradient_norm/"):
+            norms.setdefault(artifact.name.rpartition("/")[2], []).append(artifact.value)
+    return norms, watched.monitor.lost_outputs
+
+
+def test_gradients_wait_for_each_other_once_they_were_seen_to_stay_as_they_are(monkeypatch):
+    calls = []
+    monkeypatch.setattr(output_rows, "measure", lambda tensors: calls.append(len(tensors)) or measure(tensors))
+    model, x = network(), batch()
+    norms, lost = gradient_norms(model, 3, attach=lambda step, model: model(x))
+    assert lost == 0
+    assert calls == [1] * 6 + [3, 3] * 2
+    assert all(len(set(values)) == 1 for values in norms.values())
+    assert list(norms) == ["2", "1", "0"]
+
+
+def test_a_gradient_that_a_hook_changes_in_place_is_measured_before():
+    model, x = network(), batch()
+
+    def tripled(gradient):
+        gradient.mul_(3)
+
+    def attach(step, model):
+        hidden = model[0](x)
+        if step != 1:
+            hidden.register_hook(tripled)
+        return model[2](model[1](hidden))
+
+    changed, lost = gradient_norms(model, 4, attach=attach)
+    plain, _ = gradient_norms(model, 4, attach=lambda step, model: model(x))
+    assert lost == 0
+    assert changed == plain
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(torch.bfloat16, 2.0**16), (torch.float32, 1000.0)])
