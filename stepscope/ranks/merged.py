@@ -184,16 +184,19 @@ class MergedRanks:
             rows = found.rows(steps)
             count, total, low, high, low_rank, high_rank, broken = found.columns
             finite = np.isfinite(column)
-            safe = np.where(finite, column, 0.0)
             count[rows] += finite
-            total[rows] += safe
-            broken[rows] += ~finite
-            for best, holder, is_better in (
-                (low, low_rank, finite & (column < low[rows])),
-                (high, high_rank, finite & (column > high[rows])),
-            ):
-                best[rows] = np.where(is_better, column, best[rows])
-                holder[rows] = np.where(is_better, rank, holder[rows])
+            if finite.all():
+                total[rows] += column
+            else:
+                total[rows] += np.where(finite, column, 0.0)
+                broken[rows] += ~finite
+                column = np.where(finite, column, np.nan)  # neither below nor above anything
+            for best, holder, is_better in ((low, low_rank, np.less), (high, high_rank, np.greater)):
+                bests, holders = best[rows], holder[rows]
+                better = is_better(column, bests)
+                np.copyto(bests, column, where=better)
+                np.copyto(holders, rank, where=better)
+                best[rows], holder[rows] = bests, holders
         if not len(found.steps):
             raise ArtifactError(f"{self._record.path}: no rank has a scalar {name!r}")
         count, total, low, high, low_rank, high_rank, broken = found.columns

@@ -1,4 +1,4 @@
-"""The functions of module.c.
+"""The functions of module.c and module_trees.c.
 
 Arrays are contiguous, in the dtypes that are given; results are for ``numpy.frombuffer``. Other Python threads run
 meanwhile. Arrays that do not fit together raise ``ValueError``.
@@ -61,3 +61,35 @@ def instruction_sets() -> tuple[str, ...]:
 
 def use(instruction_set: str) -> None:
     """Uses one of them from now on, in all threads; the results have the same bits with each."""
+
+def rows(file: int, root: int, first: int, last: int) -> list[tuple[Any, ...]]:
+    """Returns rows of a SQLite database that nobody writes, read from its file.
+
+    Args:
+        file: Descriptor of the file.
+        root: The page at which the table begins.
+        first: The lowest number of a row, int64.
+        last: The highest one.
+
+    Returns:
+        For each row its number and its columns, as ``sqlite3`` returns them, but None in the column that stands for the
+        number. Of a table without numbers of rows, the columns of all.
+
+    Raises:
+        ValueError: When the file holds anything that the database of a run does not.
+    """
+
+def entries(file: int, root: int, keys: int, wanted: bytes, any_first: bool, fields: bytes) -> bytearray:
+    """Returns columns of an index, or of a table without numbers of rows, as ``rows`` does.
+
+    Args:
+        file: Descriptor of the file.
+        root: The page at which the index begins.
+        keys: How many columns order it, at most 4; they are integers.
+        wanted: int64 (k,): what its first columns are to be.
+        any_first: Whether the first column may be anything, and ``wanted`` begins with the second one.
+        fields: int64 (f,): the columns. ``~number`` is one of float64, NaN for NULL, or else it is of integers.
+
+    Returns:
+        int64 (n, f), in the order of the index, with the bits of float64.
+    """

@@ -9,12 +9,14 @@ import importlib.util
 import math
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -178,12 +180,52 @@ def check_columns(kernels: Any, random: np.random.Generator, done: Counter[str])
     assert [len(blob) >= 8 * len(MOMENTS) + len(TALLIES) for blob in blobs] == [True] * rows
 
 
+def check_trees(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Reads a small database as SQLite does, and then with some of its bytes changed, which must do no harm."""
+    integers = [int(random.integers(-(2**63), 2**63) >> random.integers(0, 64)) for _ in range(random.integers(1, 900))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE a(number INTEGER PRIMARY KEY, one, text)")
+            database.execute("CREATE TABLE b(a, b, c REAL, PRIMARY KEY(a, b)) WITHOUT ROWID")
+            texts = ("ü" * int(random.integers(0, 9)) ** 5 if random.random() < 0.05 else "" for _ in integers)
+            rows = [(one, random.choice([None, 1, 0.5, b"x"]), text) for one, text in zip(integers, texts, strict=True)]
+            database.executemany("INSERT OR IGNORE INTO a VALUES (?,?,?)", rows)
+            keys = ((one >> 60, one, random.choice([1.0, 0.5, math.nan])) for one in integers)
+            database.executemany("INSERT OR IGNORE INTO b VALUES (?,?,?)", keys)
+            database.commit()
+            roots = dict(database.execute("SELECT name, rootpage FROM sqlite_master WHERE rootpage"))
+            wanted = int(random.choice(integers))
+            expected = database.execute("SELECT * FROM a WHERE number >= ? ORDER BY number", (wanted,)).fetchall()
+            keyed = database.execute("SELECT c FROM b WHERE b = ? ORDER BY a", (wanted,)).fetchall()
+        content = bytearray(path.read_bytes())
+        for damaged in range(8):
+            with path.open("r+b") as stream:
+                file, fields, number = stream.fileno(), np.array([~2]).tobytes(), np.array([wanted]).tobytes()
+                try:
+                    found = kernels.rows(file, roots["a"], wanted, 2**63 - 1)
+                    entries = np.frombuffer(kernels.entries(file, roots["b"], 2, number, True, fields))
+                    if not damaged:
+                        assert [(row[0], *row[2:]) for row in found] == expected
+                        np.testing.assert_array_equal(entries, np.array([row[0] for row in keyed], np.float64))
+                    done["trees"] += 1
+                except (ValueError, UnicodeDecodeError):
+                    assert damaged, "a sound database was refused"
+                    done["refused trees"] += 1
+                for _ in range(random.integers(1, 4)):
+                    changed = int(random.integers(len(content)) if random.random() < 0.5 else random.integers(40))
+                    page = int(random.integers(len(content) // 4096)) * 4096 if random.random() < 0.9 else 0
+                    changed = page + changed % 4096
+                    stream.seek(changed)
+                    stream.write(bytes([int(random.integers(256))]))
+
+
 def fuzz(kernels: Any, rounds: int, seed: int) -> Counter[str]:
     """Checks everything with random input; returns how much of which."""
     random, done = np.random.default_rng(seed), Counter[str]()
     before = kernels.instruction_sets()[-1]
     for _ in range(rounds):
-        for check in (check_measure, check_spread, check_columns):
+        for check in (check_measure, check_spread, check_columns, check_trees):
             check(kernels, random, done)
     kernels.use(before)
     return done

@@ -44,7 +44,7 @@ def compare(folder: Path, number: int, seed: int = 0) -> int:
     """
     compared, tensors = 0, folder / "tensors.bin"
     commands = {"gcc": [str(folder / "here")], "aarch64-linux-gnu-gcc": ["qemu-aarch64", str(folder / "arm64")]}
-    sources = [str(path) for path in sorted(SOURCES.glob("*.c")) if path.name != "module.c"]
+    sources = [str(path) for path in sorted(SOURCES.glob("*.c")) if not path.name.startswith("module")]
     for compiler, command in commands.items():
         subprocess.run([compiler, *FLAGS, "-o", command[-1], str(MAIN), *sources], check=True)
     write_tensors(tensors, number, seed)

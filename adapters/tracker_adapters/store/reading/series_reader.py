@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ _MOST_OPEN = 64
 A = TypeVar("A", bound=Artifact)
 T = TypeVar("T")
 P = ParamSpec("P")
-R = TypeVar("R", bound="SeriesReader")
+R = TypeVar("R", bound="_OfARun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class NameInfo:
     count: int
     last_step: int
     last_value: float | None = None
+
+
+class _OfARun(Protocol):
+    path: Path
 
 
 def naming_the_run(read: Callable[Concatenate[R, P], T]) -> Callable[Concatenate[R, P], T]:

@@ -1,0 +1,79 @@
+/* Reading the trees of a SQLite database from its file; see trees.c. */
+
+#ifndef STEPSCOPE_TREES_H
+#define STEPSCOPE_TREES_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { PAGE = 4096, DEPTH = 16, FIELDS = 16, KEYS = 4 };
+enum { IS_NULL = 0, IS_DOUBLE = 7, IS_ZERO = 8, IS_ONE = 9, FIRST_BYTES = 12 };  /* types of a field; 1 to 6: integers */
+
+typedef struct {
+    uint32_t number;   /* of the page; 0 for none */
+    int kind, header;  /* what it is, and where its header begins */
+    int cells, cell;   /* how many it has, and the current one; the child that is open, where it is no leaf */
+    uint8_t data[PAGE];
+} level;
+
+typedef struct {
+    int64_t rowid, size;  /* 0 in an index; in bytes */
+    int n;
+    int64_t type[FIELDS];
+    const uint8_t *at[FIELDS];
+} entry;
+
+typedef struct {
+    int file, is_index, depth;  /* the depth is that of the current entry */
+    int64_t pages, patience;    /* how many the file has, and how many more may be read until the next entry */
+    int64_t others, unread;     /* how many pages may hold what entries have no room for; bytes of further entries */
+    uint8_t *joined;            /* an entry that is longer than what a page holds of it */
+    level levels[DEPTH];
+} tree;
+
+tree *tree_at(int file, uint32_t root);
+void free_tree(tree *made);
+/* Each returns 1 where there is an entry, 0 at the end, and -1 for what no sound database has. */
+int first_entry(tree *made);
+int seek_entry(tree *made, const int64_t *wanted, int n);
+int next_entry(tree *made);
+int read_entry(tree *made, entry *found);
+
+static inline uint64_t big_endian(const uint8_t *at, int bytes) {
+    uint64_t value = 0;
+    for (int i = 0; i < bytes; i++) value = value << 8 | at[i];
+    return value;
+}
+
+static inline int is_integer(int64_t type) {
+    return (type > IS_NULL && type < IS_DOUBLE) || type == IS_ZERO || type == IS_ONE;
+}
+
+/* How many bytes a field of a type has; -1 for a type that there is not. */
+static inline int64_t length_of(int64_t type) {
+    static const int lengths[FIRST_BYTES] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0, -1, -1};
+    return type < FIRST_BYTES ? lengths[type] : (type - FIRST_BYTES) / 2;
+}
+
+static inline int64_t integer_of(const entry *found, int field) {
+    const uint8_t *at = found->at[field];
+    switch (found->type[field]) {
+        case 1: return (int8_t)*at;
+        case 2: return (int16_t)big_endian(at, 2);
+        case 3: return (int32_t)(big_endian(at, 3) << 8) >> 8;
+        case 4: return (int32_t)big_endian(at, 4);
+        case 5: return (int64_t)(big_endian(at, 6) << 16) >> 16;
+        case 6: return (int64_t)big_endian(at, 8);
+        default: return found->type[field] - IS_ZERO;
+    }
+}
+
+static inline double double_of(const entry *found, int field) {
+    if (is_integer(found->type[field])) return (double)integer_of(found, field);  /* as SQLite keeps whole numbers */
+    uint64_t bits = big_endian(found->at[field], 8);
+    double value;
+    memcpy(&value, &bits, 8);
+    return value;
+}
+
+#endif
