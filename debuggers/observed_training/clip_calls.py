@@ -15,8 +15,8 @@ from debuggers.observed_training.step_passes import StepPasses
 from debuggers.torch_import import torch
 from debuggers.torch_internals.clip_entry import ClipEntry, current_clip_entry, replace_clip_entry
 
-OnClip: TypeAlias = Callable[[Sequence[Any], float], None]
-"""Called before gradients are clipped, with the parameters and the largest norm."""
+OnClip: TypeAlias = Callable[[Sequence[Any], float, Any], None]
+"""Called before gradients are clipped, with the parameters, the largest norm, and the norm that torch has computed."""
 
 _INNER = "_stepscope_inner"
 _log = logging.getLogger(__name__)
@@ -64,14 +64,14 @@ def _observed(inner: ClipEntry) -> ClipEntry:
     return clip
 
 
-def _tell(parameters: Any, max_norm: Any = None, *arguments: Any, **keywords: Any) -> None:
+def _tell(parameters: Any, max_norm: Any = None, total_norm: Any = None, *arguments: Any, **keywords: Any) -> None:
     # What can be gone through only once is left to the clipping; torch has made a list of it before.
     known = (parameters,) if isinstance(parameters, torch.Tensor) else parameters
     if not isinstance(known, (list, tuple)):
         return
     for observer in _observers:
         try:
-            observer.on_clip(known, float(max_norm))
+            observer.on_clip(known, float(max_norm), total_norm)
         except Exception:  # nothing of ours may stop a training
             _log.exception("the clipping of gradients could not be observed")
 
@@ -113,7 +113,7 @@ class Clippings:
             self._observation.remove()
             self._observation = None
 
-    def _see(self, parameters: Sequence[Any], max_norm: float) -> None:
+    def _see(self, parameters: Sequence[Any], max_norm: float, total_norm: Any) -> None:
         with self._stopwatch, self._isolation.guard("watching the clipping of gradients"):
             passes = self._passes
             if not math.isfinite(max_norm) or not any(id(one) in self._parameters for one in parameters):

@@ -12,13 +12,10 @@ from typing import Any
 from tracker_adapters.config import SinksSpec
 from tracker_adapters.emitter import Emitter
 
-from debuggers.gradients.parameters import Parameters
-from debuggers.gradients.step_probe import PendingReading, probe_gradients
-from debuggers.measurement.arrival_queue import ArrivalQueue
-from debuggers.torch_import import torch
 from stepscope.integrations.frameworks import check_version, imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import UNCLIPPED, WatchedTraining, warn_of_second
+from stepscope.integrations.unclipped_norm import UnclippedNorm
+from stepscope.integrations.watched_training import WatchedTraining, warn_of_second
 from stepscope.integrations.watcher import Watcher
 from stepscope.runs.live_run import run_of
 
@@ -43,7 +40,7 @@ class StepscopeCallback(Watcher, Callback):
     """Whether the environment asked for it, so that one that the user gave takes its place."""
     _is_active = False
     _metrics: _LoggedMetrics | None = None
-    _unclipped: _UnclippedNorm | None = None
+    _unclipped: UnclippedNorm | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Opens the run of a training."""
@@ -73,7 +70,8 @@ class StepscopeCallback(Watcher, Callback):
             clipping = type(pl_module).configure_gradient_clipping.__module__.partition(".")[0]
             is_own = clipping not in ("lightning", "pytorch_lightning")
             clips = pl_module.automatic_optimization and (trainer.gradient_clip_val or is_own)
-            self._unclipped = _UnclippedNorm(parts[0].model, self._training) if clips else None
+            if clips:
+                self._unclipped = UnclippedNorm(parts[0].model, self._training, by_trainer=not is_own)
             if self._metrics is not None:
                 self._metrics.begin()
 
@@ -122,7 +120,7 @@ class StepscopeCallback(Watcher, Callback):
         if self._is_active:
             if self._unclipped is not None:
                 with self._training.isolation.guard("measuring gradients before they are clipped"):
-                    self._unclipped.drain()
+                    self._unclipped.stop()
             self._is_active, self._unclipped, self._metrics = False, None, None
             self._training.end(error)
 
@@ -230,28 +228,6 @@ class _LoggedMetrics:
             self._seen = logged
             self._training.log(new)
         return set(new)
-
-
-class _UnclippedNorm:
-    """The norm of a model's gradients before clipping, one pass a step; a device is not waited for."""
-
-    def __init__(self, model: torch.nn.Module, training: WatchedTraining) -> None:
-        self._parameters, self._training = Parameters(model), training
-        self._arrivals = ArrivalQueue()
-
-    def see(self) -> None:
-        """Takes the gradients of the coming step."""
-        if gradients := self._parameters.gradients().tensors:
-            step, reading = self._training.next_step, probe_gradients(gradients)
-            self._arrivals.push(reading, lambda: self._emit(step, reading))
-
-    def drain(self) -> None:
-        """Waits for the device, and emits what is left."""
-        self._arrivals.drain()
-
-    def _emit(self, step: int, reading: PendingReading) -> None:
-        if self._training.run is not None:
-            self._training.run.scalar(UNCLIPPED, reading.resolve().total_norm, step=step)
 
 
 def _rank(trainer: Trainer) -> int | None:

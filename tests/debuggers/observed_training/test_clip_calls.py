@@ -29,8 +29,8 @@ def test_each_observer_is_told_until_it_ends_and_torch_has_its_own_again(plain):
     first, second = [], []
     expected = clipped()
     observations = [
-        ClipObservation(lambda parameters, limit: first.append((len(parameters), limit))),
-        ClipObservation(lambda parameters, limit: second.append((len(parameters), limit))),
+        ClipObservation(lambda parameters, limit, norm: first.append((len(parameters), limit, norm.item()))),
+        ClipObservation(lambda parameters, limit, norm: second.append((len(parameters), limit, norm.item()))),
     ]
     assert torch.equal(clipped(), expected)
     observations[0].remove()
@@ -38,7 +38,7 @@ def test_each_observer_is_told_until_it_ends_and_torch_has_its_own_again(plain):
     assert torch.equal(clipped(), expected)
     observations[1].remove()
     assert torch.equal(clipped(), expected)
-    assert (first, second) == ([(1, 1.0)], [(1, 1.0)] * 2)
+    assert (first, second) == ([(1, 1.0, 5.0)], [(1, 1.0, 5.0)] * 2)
 
 
 def test_what_somebody_else_puts_around_it_stays(plain):
