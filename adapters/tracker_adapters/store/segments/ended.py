@@ -150,7 +150,8 @@ def ended_segment(path: Path) -> Iterator[EndedSegment]:
         yield segment
         if present_of(*place, _BESIDE) or not segment.is_unchanged:
             raise NotEnded
-    except (ValueError, TypeError, KeyError, OSError) as error:
+    # Without the functions, the compiled code is that of an older checkout.
+    except (ValueError, TypeError, KeyError, OSError, AttributeError) as error:
         raise NotEnded from error
     finally:
         os.close(descriptor)
