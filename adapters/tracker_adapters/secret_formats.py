@@ -7,6 +7,28 @@ time.
 """
 
 import re
+from collections.abc import Callable
+from functools import cached_property
+
+
+class Pattern:
+    """A regular expression that is compiled when it is first used: it takes milliseconds, and few processes need it."""
+
+    def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
+        self._pattern, self._flags = pattern, flags
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self._pattern, self._flags)
+
+    def sub(self, replacement: str | Callable[[re.Match[str]], str], text: str) -> str:
+        """As ``re.Pattern.sub``."""
+        return self._compiled.sub(replacement, text)
+
+    def findall(self, text: str) -> list[str]:
+        """As ``re.Pattern.findall``."""
+        return self._compiled.findall(text)
+
 
 _WORD_FORMS = {
     "1Password": r"ops_eyJ[A-Za-z0-9+/]{40,}|A3-[A-Z0-9]{6}-[A-Z0-9-]{20,}",
@@ -68,34 +90,34 @@ _FORMS_ANYWHERE = {
     "a key of 40 digits, which is else a commit": r"(?<=login)(?P<before>[^\n]{0,40}?\s)[0-9a-f]{40}(?![0-9a-f])",
 }
 
-FORMS = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_WORD_FORMS.values())})|{'|'.join(_FORMS_ANYWHERE.values())}")
+FORMS = Pattern(rf"(?<![A-Za-z0-9])(?:{'|'.join(_WORD_FORMS.values())})|{'|'.join(_FORMS_ANYWHERE.values())}")
 """A match is a secret, but for its group ``before``."""
 
 PRIVATE_KEY_BEGINS, PRIVATE_KEY_ENDS = "-----BEGIN", "-----END"
-PRIVATE_KEY = re.compile(
+PRIVATE_KEY = Pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----.*?"
     r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
 
-USER_OF_URL = re.compile(
+USER_OF_URL = Pattern(
     r"(?<=://)(?:[^\s:/@\"'<>]{0,200}:(?!\d{1,5}(?:[/?#\s\"']|$))[^\s\"'<>]{1,500}@|[^\s/?#\"'<>]{1,500}@)"
 )
 """The first form takes also a password that holds a slash or an @, which its author should have encoded."""
-QUERY_OF_URL = re.compile(
+QUERY_OF_URL = Pattern(
     r"(?<=[?&])(?:(sig|signature|x-(?:amz|goog)-(?:signature|credential|security-token))=[^&\s\"']+"
     r"|(key|code)=(?=[^&\s\"']{0,200}\d)[^&\s\"']{12,})",
     re.IGNORECASE,
 )
 
 BEHIND_A_WORD = (
-    re.compile(r"\b(bearer\s+)(?=\S{0,500}\d)[\w.~+/=-]{12,}", re.IGNORECASE),
-    re.compile(r"\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:\w{1,40}\s{1,3})?)[^\s\"',;]+", re.IGNORECASE),
-    re.compile(r"\b((?:set-)?cookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?)(?=[\w.-]{1,100}=)[^\n\"']+", re.IGNORECASE),
-    re.compile(r"\b(curl\s[^\n]{0,300}?(?:-u|--user)[= ]{0,3}[\"']?[^\s:\"']{1,100}:)[^\s\"']+"),
-    re.compile(r"\b((?:mysql|mysqldump|mysqladmin|mariadb)\s(?:[^\n]{0,300}?\s)?-p)[^\s\"']+"),
-    re.compile(r"\b(sshpass\s{1,3}-p\s{0,3}[\"']?)[^\s\"']+"),
-    re.compile(r"\b(machine\s{1,3}\S{1,200}\s{1,9}(?:login\s{1,3}\S{1,200}\s{1,9})?password\s{1,3})\S+"),
-    re.compile(r"\b(pass(?:word|phrase|code)\s{1,3}is\s{1,3}[\"']?)(?=[^\s\"']{0,100}\d)[^\s\"']{6,}", re.IGNORECASE),
+    Pattern(r"\b(bearer\s+)(?=\S{0,500}\d)[\w.~+/=-]{12,}", re.IGNORECASE),
+    Pattern(r"\b(authorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:\w{1,40}\s{1,3})?)[^\s\"',;]+", re.IGNORECASE),
+    Pattern(r"\b((?:set-)?cookie[\"']?\s{0,3}[:=]\s{0,3}[\"']?)(?=[\w.-]{1,100}=)[^\n\"']+", re.IGNORECASE),
+    Pattern(r"\b(curl\s[^\n]{0,300}?(?:-u|--user)[= ]{0,3}[\"']?[^\s:\"']{1,100}:)[^\s\"']+"),
+    Pattern(r"\b((?:mysql|mysqldump|mysqladmin|mariadb)\s(?:[^\n]{0,300}?\s)?-p)[^\s\"']+"),
+    Pattern(r"\b(sshpass\s{1,3}-p\s{0,3}[\"']?)[^\s\"']+"),
+    Pattern(r"\b(machine\s{1,3}\S{1,200}\s{1,9}(?:login\s{1,3}\S{1,200}\s{1,9})?password\s{1,3})\S+"),
+    Pattern(r"\b(pass(?:word|phrase|code)\s{1,3}is\s{1,3}[\"']?)(?=[^\s\"']{0,100}\d)[^\s\"']{6,}", re.IGNORECASE),
 )
 """The first group stays; what follows it is a secret."""

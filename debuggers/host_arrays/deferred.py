@@ -1,20 +1,22 @@
 """Copies tensors to the host: at once from the host, and from a device without waiting for it."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.emitter import PendingArray
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values import narrow_floats
 
 from debuggers.host_arrays.block_memory import Empty
 from debuggers.host_arrays.graph_capture import is_capturing, refuse_capture
-from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
 from debuggers.host_arrays.readable import readable_tensor
 from debuggers.torch_import import torch
 
-_NARROW_DTYPES = {getattr(torch, name): dtype for name, dtype in NARROW_FLOATS.items() if hasattr(torch, name)}
+if TYPE_CHECKING:
+    from tracker_adapters.emitter import PendingArray
+
+_NARROW_NAMES = {getattr(torch, name): name for name in narrow_floats.NAMES if hasattr(torch, name)}
 _SAME_SIZE = {1: torch.uint8, 2: torch.int16}
 
 
@@ -92,8 +94,8 @@ def _stream_of(device: torch.device) -> torch.cuda.Stream:
 
 def _as_numpy(host: torch.Tensor) -> npt.NDArray[Any]:
     """A view of a host tensor."""
-    narrow = _NARROW_DTYPES.get(host.dtype)
-    if narrow is not None:
+    name = _NARROW_NAMES.get(host.dtype)
+    if name is not None and (narrow := narrow_floats.narrow_floats().get(name)) is not None:
         return host.view(_SAME_SIZE[host.element_size()]).numpy().view(narrow)
     try:
         return host.numpy()
@@ -106,7 +108,7 @@ class DeferredRow:
 
     __slots__ = ("_pending", "_row", "nbytes")
 
-    def __init__(self, pending: PendingArray, row: int, rows: int) -> None:
+    def __init__(self, pending: "PendingArray", row: int, rows: int) -> None:
         self._pending = pending
         self._row = row
         self.nbytes = pending.nbytes // rows

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.histograms.layout import SIGN_BIN, left_edges
 from tracker_adapters.histograms.merging import merge_fields
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.values.narrow_floats import narrow_floats
 
 from debuggers.errors import PageError
-from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
 from debuggers.page_files.limits import LIMITS, MAX_FRAME_BYTES, PageLimits
 
 MAX_DIMENSIONS = 32
@@ -37,7 +37,7 @@ class StoredNarrowFloat:
     """Stands for an ml_dtypes scalar type, which a page only names in a dtype."""
 
     def __init__(self, name: str) -> None:
-        self.dtype = NARROW_FLOATS[name]
+        self.dtype = narrow_floats()[name]
 
 
 class StoredDtype:
@@ -102,7 +102,7 @@ _NAMES: dict[tuple[str, str], object] = {
     ("joblib.numpy_pickle", "NumpyArrayWrapper"): StoredArray,
     ("numpy", "dtype"): StoredDtype,
     ("numpy", "ndarray"): _PLAIN_ARRAY,
-} | {("ml_dtypes", name): StoredNarrowFloat(name) for name in NARROW_FLOATS}
+} | {("ml_dtypes", name): StoredNarrowFloat(name) for name in narrow_floats()}
 
 
 class PageUnpickler(pickle._Unpickler):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from tracker_adapters.artifacts import Histogram
+from tracker_adapters.values.narrow_floats import is_narrow_float
 
 from debuggers.base_debugger import Picture
 from debuggers.errors import ArgumentTypeError
 from debuggers.host_arrays.block_memory import Empty
 from debuggers.host_arrays.deferred import DeferredRow, DeferredTensor
-from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
 from debuggers.measurement.tensor_summary import TensorSummary
 from debuggers.page_files.index import DATAPOINT
 from debuggers.page_files.saving import as_number
@@ -23,7 +23,6 @@ from debuggers.torch_import import torch
 
 _MAX_DEPTH = 50
 _MAX_CONTAINERS = 100_000
-_NARROW = frozenset(NARROW_FLOATS.values())
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -179,7 +178,7 @@ def _numpy_copy(value: Any, empty: Empty) -> Any:
     array: np.ndarray[Any, Any] = np.asarray(value)
     if array.dtype.kind in "USMm":
         return array.astype(str).tolist()
-    if array.dtype.kind not in "biufc" and array.dtype not in _NARROW:
+    if array.dtype.kind not in "biufc" and not is_narrow_float(array.dtype):
         raise ValueError(f"dtype {array.dtype}; expected numbers, bool, text or dates")
     if not array.ndim:
         return as_number(array)

@@ -32,6 +32,13 @@ def test_importing_does_not_import_torch():
     assert result.returncode == 0, result.stderr
 
 
+def test_measuring_imports_neither_masked_arrays_nor_other_dtypes_nor_kinds_of_artifacts():
+    kept_out = {"numpy.ma", "ml_dtypes", "tracker_adapters.kinds", "tracker_adapters.emitter"}
+    loads = "import sys, torch\nbefore = set(sys.modules)\nimport debuggers.measurement.measure\n"
+    result = run(f"{loads}print(sorted({kept_out} & (set(sys.modules) - before)))")
+    assert result.stdout == "[]\n", result.stderr
+
+
 @pytest.mark.parametrize("module", ["debuggers.forward_debugger", "debuggers.wrappers.sequential_debugger"])
 def test_without_torch_the_error_names_the_extra(module):
     result = run(f"{WITHOUT_TORCH}\nimport {module}")

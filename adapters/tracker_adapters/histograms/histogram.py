@@ -20,7 +20,7 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.contiguous_bins import contiguous_bins, first_edge, merged_bins, middles_at
 from tracker_adapters.histograms.layout import MOMENTS, N_BINS, OVERFLOW_BIN, SHIFT, SIGN_BIN, TALLIES
 from tracker_adapters.histograms.merging import merge_fields
-from tracker_adapters.values.arrays import as_array
+from tracker_adapters.values.arrays import as_array, is_masked_array
 from tracker_adapters.values.base import Artifact
 
 _CHUNK = 1 << 17  # a chunk's temporaries stay in the processor's cache
@@ -112,7 +112,7 @@ class Histogram(Artifact):
         Raises:
             ArtifactError: For complex, sparse, meta and non-numeric input.
         """
-        if isinstance(values, np.ma.MaskedArray):
+        if is_masked_array(values):
             values = values.compressed()
         flat = as_array(f"histogram {name!r}", values).reshape(-1)
         total = cls._of_chunk(name, step, time.time_ns() if time_ns is None else time_ns, flat[:_CHUNK])

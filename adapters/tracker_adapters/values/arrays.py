@@ -1,19 +1,15 @@
 """Turns what callers pass (numbers, lists, NumPy arrays, host tensors) into NumPy, without importing torch."""
 
 import math
+import sys
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.errors import ArtifactError
+from tracker_adapters.values.narrow_floats import is_narrow_float
 from tracker_adapters.values.tensors import check_readable, is_tensor, plain_tensor
-
-_NARROW_FLOATS = frozenset(
-    np.dtype(getattr(ml_dtypes, name))
-    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
-)
 
 
 def as_array(what: str, value: Any) -> npt.NDArray[Any]:
@@ -35,9 +31,9 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
         array = _tensor_to_numpy(value) if is_tensor(value) else np.asarray(value)
     except Exception as error:  # whatever an array-like object of the user's raises
         raise ArtifactError(f"{what}: {_describe(value)} is not an array of numbers ({error})") from error
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked_array(value):
         array = _without_mask(what, value)
-    if array.dtype in _NARROW_FLOATS:
+    if is_narrow_float(array.dtype):
         return array.astype(np.float32)
     if array.dtype.kind == "c":
         raise ArtifactError(
@@ -50,7 +46,12 @@ def as_array(what: str, value: Any) -> npt.NDArray[Any]:
     return array
 
 
-def _without_mask(what: str, value: np.ma.MaskedArray[Any, Any]) -> npt.NDArray[Any]:
+def is_masked_array(value: object) -> bool:
+    """Whether a value is a masked array, without the import of NumPy's that makes them, which takes milliseconds."""
+    return "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray)
+
+
+def _without_mask(what: str, value: Any) -> npt.NDArray[Any]:
     """The values of a masked array, NaN where it is masked."""
     if not np.ma.is_masked(value):
         return np.asarray(value.data)
@@ -77,7 +78,7 @@ def as_float(what: str, value: Any) -> float:
             raise ArtifactError(f"{what}: {_describe(value)} is beyond the range of float64") from error
     if value is None or isinstance(value, (str, bytes)):
         raise ArtifactError(f"{what}: got {_describe(value)}; expected a number or a 0-d tensor or array")
-    if value is np.ma.masked:
+    if is_masked_array(value) and value is np.ma.masked:
         return math.nan
     array = as_array(what, value)
     if array.ndim != 0:

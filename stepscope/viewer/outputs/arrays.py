@@ -6,20 +6,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from debuggers.host_arrays.narrow_floats import NARROW_FLOATS
+from tracker_adapters.values.narrow_floats import is_narrow_float
 
 BINS = 32
 """The bars of a small histogram."""
 _CHUNK = 1 << 17
-_NARROW = frozenset(NARROW_FLOATS.values())
 
 Array = npt.NDArray[Any]
 
 
 def is_numeric(value: Any) -> bool:
     """Whether ``value`` is an array of real numbers: bool, integers, or floats of any width, those of ml_dtypes too."""
-    return isinstance(value, np.ndarray) and (value.dtype.kind in "biuf" or value.dtype in _NARROW)
+    return isinstance(value, np.ndarray) and (value.dtype.kind in "biuf" or is_narrow_float(value.dtype))
 
 
 def as_floats(array: Array) -> npt.NDArray[np.float64]:
