@@ -42,6 +42,9 @@ _BY_UPDATES = frozenset(
         "gradients_not_zeroed",
         "loss_sum_not_mean",
         "accumulation_not_averaged",
+        "flipped_loss_sign",
+        "labels_unrelated",
+        "over_regularized",
     )
 )
 """Causes that do their harm by what updates make of the weights."""
@@ -123,7 +126,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "parameters_not_in_optimizer": (*_STUCK, "detached_parameters", "gradients_not_zeroed"),
     "detached_parameters": _STUCK,
     "frozen_parameters": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early"),
-    "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized"),
+    "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized", "dead_units"),
     "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
     "clipping_ineffective": (

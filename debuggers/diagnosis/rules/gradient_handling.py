@@ -106,7 +106,8 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
         argument.add(MODERATE, found[0].message, since=found[0].step)
     if largest > JUMP * max(start, typical):  # one that only falls has its largest values at first
         argument.add(MODERATE, f"the norm rises from {start:.3g} at first to {largest:.3g}")
-    if progress is not None and (progress.failed or progress.learnt < 0.1):
+    explodes = argument.confidence > WEAK / 2
+    if explodes and progress is not None and (progress.failed or progress.learnt < 0.1):
         argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     elif progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")

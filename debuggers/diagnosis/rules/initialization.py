@@ -68,7 +68,9 @@ def poor_initialization(evidence: Evidence) -> Argument:
     loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
     if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
         classes = evidence["targets/classes_so_far"].values
-        first, floor = loss.first, float(np.log(max(2.0, float(classes[-1]) if len(classes) else 2.0)))
+        shape = facts.loss.outputs_shape
+        columns = shape[1] if len(shape) > 1 and shape == facts.loss.targets_shape else 2  # labels are no class indices
+        first, floor = loss.first, float(np.log(max(columns, float(classes[-1]) if len(classes) else 2.0)))
         if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
             argument.add(
                 MODERATE,

@@ -97,6 +97,7 @@ def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFact
         "bce": "binary_cross_entropy gets the output of softmax",
     }
     takes_one = loss.kind == "cross_entropy" or (loss.kind == "bce" and loss.before == "softmax")
+    takes_one = takes_one and not _are_pairs(evidence, loss)
     most = evidence["targets/most_labels"].finite.values
     together = float(np.mean(most >= 2)) if len(most) >= FEWEST_BATCHES else 0.0
     alike = loss.outputs_shape == loss.targets_shape
@@ -113,6 +114,12 @@ def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFact
             f"{softmax[loss.kind]}, which adds up to 1, and the labels of a sample add up to {count:.2f} on average",
         )
         argument.advice = "Use BCEWithLogitsLoss without a softmax for labels that do not exclude one another."
+
+
+def _are_pairs(evidence: Evidence, loss: LossFacts) -> bool:
+    """Whether the batch's rows are compared with one another: those of a kind are several, as in contrastive losses."""
+    shape, outputs = loss.outputs_shape, evidence.facts.outputs
+    return len(shape) == 2 and shape[0] == shape[1] and outputs is not None and outputs.shape != shape
 
 
 def _takes_exponential(loss: LossFacts) -> bool:
@@ -176,6 +183,8 @@ def _add_contradiction(argument: Argument, evidence: Evidence, loss: LossFacts) 
     if len(steps) < FEWEST_BATCHES:
         return
     level, found = float(np.mean(losses.values[theirs][late])), float(np.mean(accuracy.values[ours][late]))
+    if level < 0:  # no cross entropy is
+        return
     expected, chance = math.exp(-level), evidence["targets/top_share_so_far"].values[-1:]
     if not len(chance) or expected < FAR * chance[0]:
         return

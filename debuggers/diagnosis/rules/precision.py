@@ -6,6 +6,9 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
+SMALLEST_NORMAL = float(np.finfo(np.float16).smallest_normal)
+"""What is smaller has fewer bits in float16, down to none (Micikevicius et al. 2018)."""
+
 
 def non_finite_forward(evidence: Evidence) -> Argument:
     """The loss or an output became NaN or infinite first, while weights and gradients before were sound."""
@@ -104,9 +107,17 @@ def fp16_underflow(evidence: Evidence) -> Argument:
             f"({shares[high[0]]:.0%})",
             where=high[:5],
         )
+    sizes = [series.median() for series in evidence.of_tensors("gradient_rms").values() if len(series)]
+    progress = progress_of(evidence)
+    is_stuck = progress is not None and not progress.failed and progress.learnt < 0.2
+    if argument.cause is not None and is_stuck and sizes and float(np.median(sizes)) < SMALLEST_NORMAL:
+        argument.add(
+            STRONG,
+            f"a typical gradient has a root mean square of {np.median(sizes):.2g}, below float16's smallest normal "
+            f"number ({SMALLEST_NORMAL:.2g})",
+        )
     if found := evidence.found("underflow"):
         argument.add(STRONG, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
-    progress = progress_of(evidence)
     if argument.cause is not None and progress is not None and progress.learnt > 0.7:
         argument.against(MODERATE, f"the loss fell by {progress.fell:.0%}")
     argument.advice = "Use torch.amp.GradScaler, or bfloat16, which has float32's range."

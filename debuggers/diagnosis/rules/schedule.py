@@ -18,6 +18,7 @@ from debuggers.diagnosis.rules.updates import (
     late_agreement,
     travelled,
 )
+from debuggers.diagnosis.rules.visits import FEW_VISITS, visits
 from debuggers.diagnosis.series import Series
 
 FEWEST = 20
@@ -161,6 +162,16 @@ def missing_warmup(evidence: Evidence) -> Argument:
     return argument
 
 
+def _weigh_visits(argument: Argument, evidence: Evidence) -> None:
+    """How often the rows have come by then: the length of a training is counted in epochs.
+
+    One that went through its rows for long and still learns was not broken off near its beginning.
+    """
+    seen = visits(evidence)
+    if argument.cause is not None and seen is not None and seen.each > 2 * FEW_VISITS:
+        argument.against(MODERATE, f"each of about {seen.rows:,.0f} rows has come {seen.each:.0f} times by then")
+
+
 def stopped_too_early(evidence: Evidence) -> Argument:
     """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
 
@@ -202,6 +213,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             argument.add(
                 MODERATE, f"the loss, at {progress.last:.3g}, is {1 - progress.learnt:.0%} of that of a constant output"
             )
+    _weigh_visits(argument, evidence)
     if argument.cause is not None and len(validation) >= 3 and validation.last <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.last:.3g})")
     rates = learning_rates(evidence).values

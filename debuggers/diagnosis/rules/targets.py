@@ -12,14 +12,12 @@ from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, learnt_of_new_rows, reconstructs
 from debuggers.diagnosis.rules.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
-from debuggers.diagnosis.rules.visits import FEW_ROWS, MANY_VISITS, Visits, visits
+from debuggers.diagnosis.rules.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
-FEW_VISITS = 3.0
-"""Times that each row has come up to which what the model says of it is as good as of new ones."""
 
 
 def single_class_labels(evidence: Evidence) -> Argument:

@@ -10,6 +10,8 @@ FEW_ROWS = 100.0
 """Rows up to which what a model learns of them need not hold for others."""
 MANY_VISITS = 10.0
 """Times that each row has come from which a model has learnt what its rows have in common."""
+FEW_VISITS = 3.0
+"""Times that each row has come up to which what the model says of it is as good as of new ones."""
 _FEWEST = 8
 _LEAST = 0.02
 """Share of repeated rows from which it says something."""

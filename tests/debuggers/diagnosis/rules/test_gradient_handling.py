@@ -1,10 +1,11 @@
 """Clipping that comes too early is said to come too early."""
 
+import numpy as np
 import pytest
 from made_evidence import STEPS, evidence
 
 from debuggers.diagnosis.facts import Facts, InvariantFacts
-from debuggers.diagnosis.rules.gradient_handling import clipping_too_strong
+from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong
 
 
 @pytest.mark.parametrize("broken", [0, STEPS])
@@ -26,3 +27,13 @@ def test_early_clipping_that_leaves_much_is_no_cause():
         facts=Facts(steps=STEPS, invariants=(early,)), clipped_norm=[0.5] * STEPS, unclipped_norm=[1.0] * STEPS
     )
     assert clipping_too_strong(found).cause is None
+
+
+@pytest.mark.parametrize(("largest", "is_one"), [(30.0, True), (10.0, False)])
+def test_a_limit_that_is_not_reached_is_named_where_gradients_explode_and_not_where_little_is_learnt(largest, is_one):
+    norms = np.where(np.arange(STEPS) == 20, largest, 1.0)
+    found = evidence(facts=Facts(steps=STEPS, clips=True), **{"total_norm/gradients": norms})
+    cause = clipping_ineffective(found).cause
+    assert (cause.confidence > 0.5) == is_one
+    if not is_one:
+        assert cause.confidence < 0.25  # it is not even named beside others

@@ -99,3 +99,16 @@ def test_rows_without_a_label_do_not_hide_those_with_several(kind, most, is_one)
     causes = diagnose(evidence(facts=facts, **signals))
 
     assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("columns", "is_one"), [(64, False), (10, True)])
+def test_rows_of_a_batch_that_are_compared_with_one_another_have_several_of_their_kind(columns, is_one):
+    """A supervised contrastive loss; where the model itself has as many outputs, they are labels."""
+    shape = (64, columns)
+    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=shape, targets_shape=shape)
+    facts = Facts(steps=STEPS, loss=loss, outputs=BatchFacts(shape=(64, 10)))
+    signals = {"targets/mean": np.full(STEPS, 0.15), "targets/classes": np.full(STEPS, 2)}
+    signals |= {"targets/most_labels": np.full(STEPS, 9.0)}
+    causes = diagnose(evidence(facts=facts, **signals))
+
+    assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -60,3 +61,14 @@ def test_a_loss_that_falls_faster_and_faster_without_a_bound_has_the_wrong_sign(
     codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="", reduction=""), loss=loss))]
 
     assert ("flipped_loss_sign" in codes) == is_one
+
+
+def test_a_cross_entropy_far_below_zero_breaks_no_rule(caplog):
+    found = evidence(
+        facts=Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(32, 10)),
+                    outputs=BatchFacts(shape=(32, 10))),
+        loss=np.linspace(-2, -9e3, STEPS), accuracy=np.full(STEPS, 0.05),
+        **{"targets/top_share_so_far": np.full(STEPS, 0.1)},
+    )  # fmt: skip
+    diagnose(found)
+    assert not caplog.records
