@@ -36,6 +36,8 @@ ONCE = (
     "on_init_end",
     "before_train",
     "after_train",
+    "attach",
+    "close",
 )
 
 
@@ -203,6 +205,63 @@ def keras(run: Path, batches: list[Batch]) -> Meter:
     return meter
 
 
+def mmengine(run: Path, batches: list[Batch]) -> Meter:
+    from mmengine.model import BaseModel
+    from mmengine.runner import Runner
+
+    from stepscope.integrations.mmengine import StepscopeHook, StepscopeVisBackend
+
+    class Digits(BaseModel):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = network()
+
+        def forward(self, inputs: torch.Tensor, labels: torch.Tensor, mode: str = "tensor") -> Any:
+            outputs = self.net(inputs)
+            return {"loss": nn.functional.cross_entropy(outputs, labels)} if mode == "loss" else outputs
+
+    data = [row for inputs, labels in batches for row in zip(inputs, labels, strict=True)]
+    loader = {"sampler": {"type": "DefaultSampler", "shuffle": False}, "collate_fn": {"type": "default_collate"}}
+    runner = Runner(
+        model=Digits(),
+        work_dir=str(run.parent / "work"),
+        train_dataloader={"dataset": data, "batch_size": 32, **loader},
+        train_cfg={"by_epoch": False, "max_iters": len(batches)},
+        optim_wrapper={"optimizer": {"type": "SGD", "lr": 0.01}},
+        visualizer={"type": "Visualizer", "vis_backends": [{"type": "StepscopeVisBackend", "run": str(run)}]},
+        custom_hooks=[{"type": "StepscopeHook"}],
+        default_hooks={"checkpoint": None},
+        log_level="ERROR",
+    )
+    with metered(StepscopeHook, StepscopeVisBackend) as meter:
+        runner.train()
+    return meter
+
+
+def torchtitan(run: Path, batches: list[Batch]) -> Meter:
+    """Only what the logger adds: a Trainer, and the constructor of its processor of metrics, need GPUs."""
+    from torchtitan.components.metrics import LoggerContainer, MetricsProcessor
+
+    from stepscope.integrations.torchtitan import StepscopeLogger
+
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    processor = MetricsProcessor.__new__(MetricsProcessor)
+    processor.model_parts, processor.optimizers, processor.logger = [model], [optimizer], LoggerContainer()
+    StepscopeLogger(run, sinks=[]).attach(processor)
+    names = ("loss_metrics/global_avg_loss", "loss_metrics/global_max_loss", "grad_norm", "throughput(tps)", "mfu(%)")
+    with metered(StepscopeLogger) as meter:
+        for number, (inputs, labels) in enumerate(batches, 1):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(inputs), labels)
+            loss.backward()
+            optimizer.step()
+            if number % 10 == 0:
+                processor.logger.log(dict.fromkeys(names, loss.item()), number)
+    processor.close()
+    return meter
+
+
 SIDES: dict[str, Callable[[Path, list[Batch]], Meter]] = {
     "lightning": lightning,
     "lightning, clipping": functools.partial(lightning, clip=1.0),
@@ -210,6 +269,8 @@ SIDES: dict[str, Callable[[Path, list[Batch]], Meter]] = {
     "accelerate": accelerate,
     "ignite": ignite,
     "keras": keras,
+    "mmengine": mmengine,
+    "torchtitan": torchtitan,
 }
 
 

@@ -168,3 +168,41 @@ def test_ranks_that_torchrun_starts_write_a_store_each(place):
         assert record.ranks == (0, 1)
         assert record.info.status == "finished"
         assert {len(record.scalars("total_norm/gradients", rank=rank).steps) for rank in (0, 1)} == {5}
+
+
+@pytest.mark.slow
+def test_ranks_that_accelerate_launches_do_the_same_and_write_a_store_each(place):
+    pytest.importorskip("accelerate", reason="needs Accelerate: pip install 'stepscope[accelerate]'")
+    (place / "prepared.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+            from accelerate import Accelerator
+
+            accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
+            torch.manual_seed(0)
+            model = torch.nn.Linear(4, 1)
+            model, optimizer = accelerator.prepare(model, torch.optim.Adam(model.parameters(), lr=0.01))
+            torch.manual_seed(accelerator.process_index)
+            for _ in range(8):
+                with accelerator.accumulate(model):
+                    loss = model(torch.randn(32, 4)).square().mean()
+                    accelerator.backward(loss)
+                    optimizer.step()
+                    optimizer.zero_grad()
+            print(f"{accelerator.process_index} of {accelerator.num_processes}: {loss.item()!r}\\n", end="", flush=True)
+            """
+        )
+    )
+    # What a machine without a GPU needs for torchrun's launcher: --cpu starts one process.
+    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes=2", "--num_machines=1"]
+    launch += ["--mixed_precision=no", "--dynamo_backend=no", "--main_process_port=0"]
+    alone = done(place, *launch, "prepared.py")
+    both = done(place, *launch, "--module", "stepscope", "run", "prepared.py")
+    assert alone.returncode == both.returncode == 0, both.stderr
+    assert sorted(both.stdout.split("\n")) == sorted(alone.stdout.split("\n"))
+    assert "1 of 2: " in both.stdout
+    with stepscope.read_run(place / "runs" / "prepared") as record:
+        assert (list(record.ranks), record.info.status) == ([0, 1], "finished")
+        for rank in (0, 1):
+            assert record.scalars("total_norm/gradients", rank).steps.tolist() == [0, 1, 2, 3]  # of two batches each
