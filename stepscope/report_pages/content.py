@@ -13,6 +13,7 @@ from stepscope.report_pages.waiting_line import waiting_line
 SHOWN = 3
 """Causes that are shown with their evidence; the others are named."""
 _FEW_STEPS, _MANY_TIMES = 20, 4
+"""Measuring pauses after so many steps without, and so many times the distance of measured steps."""
 ARCHITECTURE, TRAINING, TIME = "Architecture: ", "Recorded metrics: ", "Time: "
 """What the lines of a report begin with that tell of the model, of what the loop recorded, and of times and memory."""
 _PARTS = {
@@ -77,7 +78,7 @@ class ReportContent:
             return f"problems in {steps}: {', '.join(likely[:SHOWN])}."
         found = counted(len(self.evidence.findings), "findings") if self.evidence.findings else ""
         why = "the training is running still" if self.running else "no report was stored"
-        last = f"individual parameters were measured last at step {self.measured_steps[1]:,}" if self._pauses else ""
+        last = "" if self._paused is None else f"individual parameters were measured last at step {self._paused:,}"
         return f"no cause found in {steps}; {', '.join(filter(None, [why, found, last]))}."
 
     @property
@@ -112,7 +113,7 @@ class ReportContent:
         count, last = self.measured_steps
         share = share_of(count, max(self.evidence.facts.steps, count), "steps")
         told = f"Individual parameters were measured at {share}{' so far' if self.running else ''}"
-        if not self._pauses:
+        if self._paused is None:
             return [f"{told}."]
         since = counted(self.evidence.facts.last_step - last, "steps")
         ago = (
@@ -123,12 +124,13 @@ class ReportContent:
         return [f"{told}, the last at step {last:,}, {ago}."]
 
     @property
-    def _pauses(self) -> bool:
-        """Whether the last measured step is much farther from the last step than measured steps are from each other."""
+    def _paused(self) -> int | None:
+        """The last measured step, if it is much farther from the last step than measured steps are from each other."""
         if self.measured_steps is None:
-            return False
+            return None
         count, last = self.measured_steps
-        return self.evidence.facts.last_step - last > max(_FEW_STEPS, _MANY_TIMES * (last + 1) / count)
+        is_far = self.evidence.facts.last_step - last > max(_FEW_STEPS, _MANY_TIMES * (last + 1) / count)
+        return last if is_far else None
 
     @property
     def cost(self) -> list[str]:
