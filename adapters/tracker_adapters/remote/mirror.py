@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tracker_adapters.artifacts import sha256_of
 from tracker_adapters.errors import RunError
+from tracker_adapters.remote.claim import release
 from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import Home, write_private
 from tracker_adapters.remote.place import RemotePlace
@@ -129,6 +130,7 @@ class Mirror:
             index.last_writer = self._home.writer
             index.writer = Writer.here(self._home.writer)
             index.write(self._place, self._leftovers.note)
+            release(self._place)
             self._home = replace(self._home, claimed=True)
             self._home.save(self._folder)
         return index

@@ -11,6 +11,7 @@ from pathlib import Path
 from tracker_adapters import errors
 from tracker_adapters.child_process import answer_of
 from tracker_adapters.errors import RunBusyError, RunError, RunExistsError, StepscopeError
+from tracker_adapters.remote.claim import claim
 from tracker_adapters.remote.download import Download
 from tracker_adapters.remote.leftovers import Leftovers
 from tracker_adapters.remote.local_copy import Home, written_copy
@@ -66,6 +67,8 @@ def prepare(url: str, *, resume: bool) -> str:
                 f"{place.url} holds a run that was written in place, or is being made; choose another folder, "
                 "or set STEPSCOPE_LOCAL_STORE=never to continue it there"
             )
+        if not resume:
+            claim(place)
         return ""
     if not resume:
         raise RunExistsError(

@@ -37,7 +37,7 @@ def s3_endpoint(folder: Path) -> Iterator[S3]:
     import s3fs
 
     port = free_port()
-    command = [str(Path(sys.executable).parent / "moto_server"), "-H", "127.0.0.1", "-p", str(port)]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with serving(command, port=port, log=folder / "moto.log", path="/moto-api/") as url:
         keys = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "zanzibar-s3-4711"}
         direct = s3fs.S3FileSystem(
