@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import joblib
 from tracker_adapters.safe_files import open_file
 
 from debuggers.errors import PageError
@@ -49,6 +48,8 @@ def load_page(
         _check_file(path, file, limits, size, sha256)
         if not trusted:
             return _unpickled(path, file, limits)
+    import joblib  # takes time, and only who trusts a page needs it
+
     try:
         page = joblib.load(path, mmap_mode="r")
     except Exception as error:
