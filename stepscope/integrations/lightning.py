@@ -1,4 +1,4 @@
-"""Lightning: a callback that watches a training, and a logger; see docs/frameworks.md."""
+"""Lightning: a callback that watches a training, and a logger; see docs/frameworks/lightning.md."""
 
 from __future__ import annotations
 

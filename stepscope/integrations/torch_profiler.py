@@ -1,4 +1,4 @@
-"""torch.profiler: a handler of its traces, which keeps them in a run; see docs/frameworks.md."""
+"""torch.profiler: a handler of its traces, which keeps them in a run; see docs/frameworks/torch_profiler.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchtitan: a logger that also watches; see docs/frameworks.md."""
+"""torchtitan: a logger that also watches; see docs/frameworks/torchtitan.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ray Train: has the training function of a trainer watched on each worker; see docs/frameworks.md."""
+"""Ray Train: has the training function of a trainer watched on each worker; see docs/frameworks/ray.md."""
 
 from __future__ import annotations
 
