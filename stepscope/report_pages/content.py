@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tracker_adapters.wording import counted, share_of
+from tracker_adapters.wording import counted, share_of, times
 
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.data_waiting import data_waiting
@@ -111,8 +111,10 @@ class ReportContent:
         if self.measured_steps is None:
             return []
         count, last = self.measured_steps
-        share = share_of(count, max(self.evidence.facts.steps, count), "steps")
-        told = f"Individual parameters were measured at {share}{' so far' if self.running else ''}"
+        steps = self.evidence.facts.steps
+        # With earlier attempts there are more than the session has steps.
+        how_often = f"at {share_of(count, steps, 'steps')}" if count <= steps else times(count)
+        told = f"Individual parameters were measured {how_often}{' so far' if self.running else ''}"
         if self._paused is None:
             return [f"{told}."]
         since = counted(self.evidence.facts.last_step - last, "steps")

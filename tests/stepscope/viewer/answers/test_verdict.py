@@ -146,6 +146,23 @@ def test_a_run_that_lives_says_when_measuring_pauses(tmp_path, schedule, told, h
         assert ("measured last" in session["verdict"]) is bool(headline)
 
 
+@pytest.mark.parametrize("again_from", [0, 30])
+def test_a_resumed_run_claims_no_more_measured_steps_than_it_has(tmp_path, again_from):
+    for is_again in (False, True):
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=is_again) as run:
+            model = torch.nn.Linear(4, 1)
+            with stepscope.DebugSession(model, run=run) as watching:
+                for step in range(again_from * is_again, again_from * is_again + 30):
+                    model.zero_grad()
+                    loss = model(torch.randn(8, 4)).square().mean()
+                    loss.backward()
+                    watching.step(loss, step=step)
+                run.flush(30)
+                if is_again:
+                    session = Asked(tmp_path).json("verdict")["sessions"][0]
+                    assert session["measured"][-1] == "Individual parameters were measured 60 times so far."
+
+
 def test_a_run_that_was_killed_is_diagnosed_from_what_it_stored(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "run")], env=environment, check=False)
