@@ -196,7 +196,8 @@ class MergedRanks:
                 better = is_better(column, bests)
                 np.copyto(bests, column, where=better)
                 np.copyto(holders, rank, where=better)
-                best[rows], holder[rows] = bests, holders
+                if not isinstance(rows, slice):  # these are copies
+                    best[rows], holder[rows] = bests, holders
         if not len(found.steps):
             raise ArtifactError(f"{self._record.path}: no rank has a scalar {name!r}")
         count, total, low, high, low_rank, high_rank, broken = found.columns

@@ -33,7 +33,8 @@ class StepColumns:
 
 def unique_steps(steps: Steps, values: Values) -> tuple[Steps, Values]:
     """Returns a series with the last value of each step."""
-    if len(steps) < 2 or (np.diff(steps) > 0).all():
+    ascends = steps[1:] > steps[:-1]
+    if ascends.all():
         return steps, values
-    last = np.append(np.diff(steps) > 0, True)
+    last = np.append(ascends, True)
     return steps[last], values[last]

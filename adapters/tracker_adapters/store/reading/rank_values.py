@@ -95,8 +95,8 @@ def _in_files(run_folder: Path, rank: int, name: str) -> tuple[Steps, Values] | 
     parts = _of_ended(run_folder, rank, lambda segment: segment.scalars(name))
     if parts is None:
         return None
-    steps, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return None if (np.diff(steps) <= 0).any() or steps.min(initial=0) < 0 else (steps, values)
+    steps, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+    return (steps, values) if (steps[:1] >= 0).all() and (steps[1:] > steps[:-1]).all() else None
 
 
 def _of_ended(run_folder: Path, rank: int, read: Callable[[EndedSegment], _Read]) -> list[_Read] | None:
