@@ -13,6 +13,7 @@ import numpy.typing as npt
 from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.store.reading.attempts import latest
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.reading.segments import opened_segments
@@ -91,23 +92,29 @@ class RankValues:
 
 
 def _in_files(run_folder: Path, rank: int, name: str) -> tuple[Steps, Values] | None:
-    """The series of a store that nobody writes, of one attempt, in which steps only ascend; None for others."""
-    parts = _of_ended(run_folder, rank, lambda segment: segment.scalars(name))
+    """The series of a store that nobody writes; None for others."""
+    parts = _of_ended(run_folder, rank, lambda segment: (segment.scalars(name), segment.is_compacted))
     if parts is None:
         return None
-    steps, values = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-    return (steps, values) if (steps[:1] >= 0).all() and (steps[1:] > steps[:-1]).all() else None
+    columns = [rows for rows, _ in parts]
+    seqs, attempts, steps, values = columns[0] if len(columns) == 1 else map(np.concatenate, zip(*columns, strict=True))
+    if min(attempts.min(initial=0), steps.min(initial=0)) < 0:
+        return None
+    if (steps[1:] > steps[:-1]).all():  # none is of a step that an earlier one has
+        return steps, values
+    compacted = np.concatenate([np.full(len(rows.steps), is_compacted) for rows, is_compacted in parts])
+    ranks = np.zeros(len(steps), np.int64)
+    kept = latest(seqs=seqs, attempts=attempts, steps=steps, ranks=ranks, compacted=compacted)
+    return steps[kept], values[kept]
 
 
 def _of_ended(run_folder: Path, rank: int, read: Callable[[EndedSegment], _Read]) -> list[_Read] | None:
-    """What ``read`` returns of each segment of a store that nobody writes and that has one attempt; None for others."""
+    """What ``read`` returns of each segment of a store that nobody writes; None for others, or where it raises."""
     folder, found = rank_folder(run_folder, rank), []
     paths = segments(folder)
     try:
         for path in paths:
             with ended_segment(path) as segment:
-                if not segment.is_whole or segment.last_attempt > 1:
-                    return None
                 found.append(read(segment))
     except NotEnded:
         return None
@@ -125,7 +132,7 @@ def read_histogram(record: RunRecord, rank: int, name: str, step: int) -> tuple[
         RunError: When the store cannot be read.
     """
     folder = record.folder_with(rank)
-    rows: Sequence[Any] | None = _of_ended(folder, rank, lambda segment: segment.histogram(name, step))
+    rows: Sequence[Any] | None = _of_ended(folder, rank, lambda segment: _histogram(segment, name, step))
     if rows is None:
         rows = []
         for segment, _ in opened_segments(folder, rank):
@@ -137,6 +144,12 @@ def read_histogram(record: RunRecord, rank: int, name: str, step: int) -> tuple[
                 rows += segment.connection.execute(statement, (*_groups(segment), number, step)).fetchall()
     found = max((row for row in rows if row is not None), default=None)  # by number
     return None if found is None else (found[4], found[5])
+
+
+def _histogram(segment: EndedSegment, name: str, step: int) -> Any:
+    if segment.last_attempt > 1:
+        raise NotEnded
+    return segment.histogram(name, step)
 
 
 def _of_several_attempts(run_folder: Path, rank: int, name: str, step: int) -> tuple[int, bytes] | None:

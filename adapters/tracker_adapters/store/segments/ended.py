@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +31,21 @@ _Integers = npt.NDArray[np.int64]
 _BESIDE = tuple(suffix for suffix in SUFFIXES if suffix)
 _HEADER_BYTES, _SCHEMA_ROOT = 100, 1
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_STEP, _VALUE = schema.COLUMNS["scalar"].index("step"), schema.COLUMNS["scalar"].index("value")
+# The table has the group in front of the columns that its rows are written with, and the number behind the series.
+_SEQ, _ATTEMPT, _STEP, _VALUE = 2, 3, 4, 6
 
 
 class NotEnded(Exception):
     """A segment cannot be read from its file alone."""
+
+
+class ScalarColumns(NamedTuple):
+    """The rows of a scalar in order of arrival: int64 (n,), and ``values`` float64 (n,), NaN for NULL."""
+
+    seqs: _Integers
+    attempts: _Integers
+    steps: _Integers
+    values: npt.NDArray[np.float64]
 
 
 class EndedSegment:
@@ -54,8 +64,8 @@ class EndedSegment:
         self._numbers: dict[tuple[str, str], int] | None = None
         meta = dict(self._rows(self._roots["meta"]))
         attempts = [row[0] for row in self._rows(self._roots["attempt"])]
-        self.is_whole = meta.get("level", 0) == 0
-        """Whether nothing of it was taken away by compaction."""
+        self.is_compacted = meta.get("level", 0) != 0
+        """Whether it stands for more than it holds."""
         self.last_attempt = max(attempts, default=0)
 
     def header(self) -> bytes:
@@ -67,14 +77,14 @@ class EndedSegment:
         """Whether the file is as it was when it was opened."""
         return self.header() == self._header
 
-    def scalars(self, name: str) -> tuple[_Integers, npt.NDArray[np.float64]]:
-        """Returns steps and values (n,) of a scalar in order of arrival; empty where there is none of that name."""
+    def scalars(self, name: str) -> ScalarColumns:
+        """Returns the rows of a scalar, none where there is no scalar of that name."""
         number = self._number("scalar", name)
         if number is None:
-            return np.empty(0, np.int64), np.empty(0)
-        # The table has the group in front of the columns that its rows are written with; seq comes after the series.
-        found = self._entries("scalar", 3, [number], any_first=True, fields=[_STEP + 1, ~(_VALUE + 1)])
-        return found[:, 0].copy(), found[:, 1].copy().view(np.float64)
+            return ScalarColumns(*[np.empty(0, np.int64)] * 3, np.empty(0))
+        fields = [_SEQ, _ATTEMPT, _STEP, ~_VALUE]
+        seqs, attempts, steps, values = self._entries("scalar", 3, [number], any_first=True, fields=fields).T.copy()
+        return ScalarColumns(seqs, attempts, steps, values.view(np.float64))
 
     def histogram(self, name: str, step: int) -> tuple[Any, ...] | None:
         """Returns the last histogram of a name at a step, a row of HISTOGRAM_COLUMNS; None where there is none."""

@@ -13,9 +13,11 @@ from tracker_adapters.store.reading.rank_values import RankValues, read_histogra
 from tracker_adapters.store.segments import ended
 from tracker_adapters.store.segments.codec import ARTIFACT_COLUMNS
 from tracker_adapters.store.segments.ended import NotEnded, ended_segment
+from tracker_adapters.store.upkeep.compaction import compact
 
 import stepscope
 
+LOSS_SEQS = "SELECT seq FROM scalar JOIN series ON series.id = scalar.series WHERE name = 'loss' ORDER BY seq"
 VALUES = [0.5, math.nan, math.inf, -math.inf, -0.0, 1.0, -1.0, 3e9, -(2.0**60), 1e-320, 1.7976931348623157e308]
 
 pytestmark = pytest.mark.skipif(kernels() is None, reason="the compiled code is not used")
@@ -57,9 +59,11 @@ def test_scalars_are_those_that_sqlite_reads(made):
     with stepscope.read_run(made) as record:
         for name in ("loss", "other", "large"):
             expected = record.scalars(name)
-            assert found[name][0].tobytes() == expected.steps.tobytes()
-            assert found[name][1].tobytes() == expected.values.tobytes()  # the sign of zero, too
-    assert len(found["lost"][0]) == len(found["lost"][1]) == 0
+            assert found[name].steps.tobytes() == expected.steps.tobytes()
+            assert found[name].values.tobytes() == expected.values.tobytes()  # the sign of zero, too
+            assert set(found[name].attempts.tolist()) == {1}
+    assert found["loss"].seqs.tolist() == [seq for (seq,) in rows_of(made, LOSS_SEQS)]
+    assert [len(column) for column in found["lost"]] == [0] * 4
 
 
 def test_histograms_and_texts_are_those_that_sqlite_reads(made):
@@ -190,3 +194,21 @@ def read_in_both_ways(folder, monkeypatch, written=None):
         expected = read(folder)
     assert found == expected or (isinstance(expected, type) and found == written)
     return isinstance(expected, tuple)
+
+
+@pytest.mark.parametrize("compacts", [False, True])
+def test_what_was_recorded_again_counts_as_sqlite_counts_it(run_folder, three_segments, monkeypatch, compacts):
+    for attempt in range(2):
+        with stepscope.open_run(run_folder, sinks=[], resume=True) as run:
+            for step in [*range(100 * attempt, 5000, 7), 20, 10, 6000 + attempt]:
+                run.scalar("loss", -float(attempt), step=step)
+    if compacts:
+        assert compact(run_folder, three_segments[:2], 1, notes_bytes=1000) is not None
+    with stepscope.read_run(run_folder) as record:
+        found = RankValues(record).read(0, "loss")
+        with monkeypatch.context() as patched:
+            patched.setattr(ended, "kernels", lambda: None)
+            expected = RankValues(record).read(0, "loss")
+    assert (found[0] == expected[0]).all()
+    assert (found[1] == expected[1]).all()
+    assert (len(np.unique(found[0])) < 6000) == compacts
