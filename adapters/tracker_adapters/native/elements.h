@@ -74,6 +74,7 @@ static inline __attribute__((always_inline)) void NAME(sum_and_count)(
     const char *following, double sums[3]) {
     enum { VECTORS = DOUBLES / WIDTH };
     typedef uint32_t word __attribute__((aligned(1), may_alias));
+    typedef uint64_t words __attribute__((aligned(1), may_alias));
     const word *bits = narrowed;
     ISA(wide) total[VECTORS] = {{0}}, squares[VECTORS] = {{0}}, absolute[VECTORS] = {{0}};
     double first = block[0], lanes[3][DOUBLES];
@@ -89,7 +90,11 @@ static inline __attribute__((always_inline)) void NAME(sum_and_count)(
         if (!bits) continue;
         for (unsigned line = 0; line < DOUBLES * sizeof(ELEMENT); line += 64)
             __builtin_prefetch(following + i * sizeof(ELEMENT) + line);
-        for (int k = 0; k < DOUBLES; k++) histogram[k % COUNTERS][bits[i + k] >> SHIFT]++;
+        for (int k = 0; k < DOUBLES; k += 2) {
+            uint64_t both = *(const words *)(bits + i + k);  /* one load for two elements, in either order */
+            histogram[k % COUNTERS][(uint32_t)both >> SHIFT]++;
+            histogram[(k + 1) % COUNTERS][both >> (32 + SHIFT)]++;
+        }
     }
     memcpy(lanes[0], total, LANE_BYTES);
     memcpy(lanes[1], squares, LANE_BYTES);
