@@ -33,6 +33,8 @@ def nearest_names(name: str, names: Iterable[str]) -> str:
 
 def tensors_in(values: Any) -> list[torch.Tensor]:
     """Returns the tensors in nested mappings, lists, tuples and data classes, in their order."""
+    if isinstance(values, torch.Tensor):
+        return [values]
     found: list[torch.Tensor] = []
     _gather(values, found.append)
     return found
