@@ -9,9 +9,9 @@ from examples.zoo.cases import cases
 SEEDS = 5
 
 
-def twins(half):
+def twins(half, part="tuned"):
     """Parametrizes with the quick cases of a half and seeds: one of each case is slow, ``make zoo`` runs all."""
-    chosen = [case for case in cases("tuned") if not case.slow and case.half == half]
+    chosen = [case for case in cases(part) if not case.slow and case.half == half]
     return pytest.mark.parametrize(
         ("case", "seed"),
         [
