@@ -81,7 +81,8 @@ class EndedSegment:
         """Returns the rows of a scalar, none where there is no scalar of that name."""
         number = self._number("scalar", name)
         if number is None:
-            return ScalarColumns(*[np.empty(0, np.int64)] * 3, np.empty(0))
+            none: _Integers = np.empty(0, np.int64)
+            return ScalarColumns(none, none, none, np.empty(0))
         fields = [_SEQ, _ATTEMPT, _STEP, ~_VALUE]
         seqs, attempts, steps, values = self._entries("scalar", 3, [number], any_first=True, fields=fields).T.copy()
         return ScalarColumns(seqs, attempts, steps, values.view(np.float64))
