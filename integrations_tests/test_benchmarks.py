@@ -59,7 +59,8 @@ def test_what_integrations_add_is_measured(tmp_path):
     printed, _ = run(tmp_path, "integrations.py", "--steps", "103")
     rows = [line.rsplit(None, 3) for line in printed.splitlines()]
     measured = {row[0].strip(): float(row[2]) for row in rows if row[1:2] == ["3"]}
-    assert measured.keys() == {"lightning", "lightning, clipping", "transformers", "accelerate", "ignite", "keras"}
+    frameworks = {"lightning", "lightning, clipping", "transformers", "accelerate", "ignite", "keras", "mmengine"}
+    assert measured.keys() - {"torchtitan"} == frameworks  # that one is not installed beside them
     assert 0 < measured["lightning"] < 5000
 
 
