@@ -29,6 +29,8 @@ HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
 BEGUN = 0.1
 """Share of a constant output's loss up to which little of what there is was learnt."""
+LITTLE = 0.3
+"""The same up to which a model is still on its way where its weights are."""
 MOSTLY_LEARNT = 0.7
 """Share of the way to a loss of zero that a training has gone, from its first loss or from that of a constant output
 where it went on from weights that were trained before, from which it was not stopped too early."""
@@ -189,7 +191,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt) > MOSTLY_LEARNT:
         return argument
     loss, way = evidence.facts.loss, travelled(evidence)
-    under_way = STAYED < way < UNDER_WAY
+    under_way = STAYED < way < UNDER_WAY and progress.learnt < LITTLE
     is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise
     if progress.points >= ENOUGH and progress.late_fall > HALF and is_certain and loss is not None and loss.kind:
         argument.add(
@@ -197,7 +199,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"the loss falls faster and faster: {progress.late_fall:.0%} of its fall came in the last third of the "
             f"steps, at {progress.last:.3g}",
         )
-    elif is_trial(evidence) and not (progress.points >= ENOUGH and under_way and progress.learnt < 0.3):
+    elif is_trial(evidence) and not (progress.points >= ENOUGH and under_way):
         return argument
     elif progress.late_fall > 0.3 and progress.fell > 0.1:
         argument.add(
