@@ -16,7 +16,9 @@ from debuggers.diagnosis.rules.updates import (
     STAYED,
     collapse,
     died,
+    is_ramped,
     is_trial,
+    setback,
     travelled,
 )
 
@@ -105,6 +107,8 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         )
     elif progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    elif (found := setback(evidence)) is not None and not is_ramped(evidence):
+        argument.add(0.45, found[1], since=found[0])
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at the start")
 

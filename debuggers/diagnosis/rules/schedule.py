@@ -14,8 +14,10 @@ from debuggers.diagnosis.rules.updates import (
     STAYED,
     UNDER_WAY,
     collapse,
+    is_ramped,
     is_trial,
     late_agreement,
+    setback,
     travelled,
 )
 from debuggers.diagnosis.rules.visits import FEW_VISITS, visits
@@ -38,8 +40,6 @@ SHORT_WAY = 0.2
 """Share of the way at its largest rate from which a schedule has ended the training long before its end."""
 UNFINISHED = 0.6
 """Share of the loss of a constant output below which much is left to learn."""
-LASTING = 0.1
-"""Share of a training: a loss that was above its first value for no longer has cost nothing."""
 
 
 def schedule_collapsed(evidence: Evidence) -> Argument:
@@ -111,39 +111,17 @@ def missing_warmup(evidence: Evidence) -> Argument:
         return argument
     if len(rates) > 1 and rates.first < 0.5 * float(rates.values.max()):
         return argument
-    early = loss.values[1 : max(4, len(loss) // 8)]
-    start = max(loss.first, progress.first)
-    hump = float(early.max()) / max(abs(start), 1e-12)
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
-    stands_out = float(early.max()) > start + 5 * progress.noise
-    lasts = int((loss.values > start).sum()) > max(10, LASTING * len(loss))
-    came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
-    signed = progress.lowest < 0  # how many times its first value means nothing then
-    if (
-        not signed
-        and hump > 1.3
-        and stands_out
-        and lasts
-        and came_back
-        and adaptive
-        and first > 3 * later
-        and not progress.failed
-    ):
-        step = int(loss.steps[1 + int(early.argmax())])
-        argument.add(
-            0.45,
-            f"the loss rises to {early.max():.3g} at step {step}, {hump:.1f} times "
-            "its first value, and comes back later",
-            since=int(loss.steps[0]),
-        )
-        argument.add(
-            MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
-        )
     normalised = any("Norm" in layer.kind for layer in evidence.facts.layers)
     attends = any(
         "Attention" in layer.kind or "NonDynamicallyQuantizable" in layer.kind for layer in evidence.facts.layers
     )
+    if (found := setback(evidence)) is not None and adaptive and is_ramped(evidence):
+        argument.add(0.45, found[1], since=found[0])
+        argument.add(
+            MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
+        )
     if normalised and attends:
         fell = collapse(evidence) if adaptive and first < LARGE_RATIO else None
         if fell is not None:

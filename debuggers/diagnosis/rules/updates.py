@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.rates import learning_rates
 from debuggers.diagnosis.series import Series
 
 HEALTHY_RATIO = 1e-3
@@ -25,6 +26,8 @@ EARLY = 10
 """Steps in which an update that is too large shows first."""
 AGREE = 0.5
 """Cosine from which the gradients of neighbouring steps have more in common than not."""
+LASTING = 0.1
+"""Share of a training: a loss that was above its first value for no longer has cost nothing."""
 _FEWEST = 5
 _CONSTANT = 0.1
 """Share of its first spread over a batch below which an output has become nearly constant."""
@@ -87,3 +90,37 @@ def collapse(evidence: Evidence) -> tuple[int, str] | None:
         f"after an update at step {step} that changes weights by {early.values[large[0]]:.2g} of their size, outputs "
         f"became nearly constant: their spread over a batch fell from {spread.first:.2g} to {late:.2g}"
     )
+
+
+def setback(evidence: Evidence) -> tuple[int, str] | None:
+    """Returns since when and how the loss rose in the first steps, whose updates are large, and came back late.
+
+    None where it did not, for a loss of both signs, whose first value is no measure, and where it has blown up.
+    """
+    progress, ratio, loss = progress_of(evidence), evidence["update_ratio"].finite, evidence["loss"].finite
+    if progress is None or len(loss) < 20 or len(ratio) < 8 or progress.failed or progress.lowest < 0:
+        return None
+    early, start = loss.values[1 : max(4, len(loss) // 8)], max(loss.first, progress.first)
+    times = float(early.max()) / max(abs(start), 1e-12)
+    stands_out = times > 1.3 and float(early.max()) > start + 5 * progress.noise
+    lasts = int((loss.values > start).sum()) > max(10, LASTING * len(loss))
+    came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
+    first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
+    if not (stands_out and lasts and came_back and first > 3 * later):
+        return None
+    step = int(loss.steps[1 + int(early.argmax())])
+    text = (
+        f"the loss rises to {early.max():.3g} at step {step}, {times:.1f} times its first value, and comes back later"
+    )
+    return int(loss.steps[0]), text
+
+
+def is_ramped(evidence: Evidence) -> bool:
+    """Whether a training is one of those that are begun with small steps: of attention, or by a schedule.
+
+    Large first steps of others come from a rate that is too high for them, at first as later. Where layers are not
+    known, it may be one.
+    """
+    rates, layers = learning_rates(evidence).values, evidence.facts.layers
+    attends = not layers or any("Attention" in one.kind or "NonDynamicallyQuantizable" in one.kind for one in layers)
+    return attends or (len(rates) > 1 and float(rates[-1]) < 0.5 * float(rates.max()))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -28,3 +29,23 @@ def test_a_loss_that_falls_to_that_of_a_constant_output_has_gained_nothing(last,
         **{"validation/loss": np.linspace(1.4, last, STEPS), "total_norm/gradients": np.full(STEPS, 1.0)},
     )  # fmt: skip
     assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("kind", "last_rate", "first"), [
+    ("GRU", 0.1, "learning_rate_too_high"), ("GRU", 0.04, "missing_warmup"),
+    ("MultiheadAttention", 0.1, "missing_warmup"),
+])  # fmt: skip
+def test_a_setback_is_a_missing_warm_up_where_training_begins_slowly_and_else_a_rate_too_high(kind, last_rate, first):
+    """A model without attention, under a constant rate, has no first steps of their own."""
+    loss = np.concatenate([[2.3, 2.3, 2.4], np.full(12, 8.0), np.geomspace(4, 1.2, STEPS - 15)])
+    facts = Facts(
+        steps=STEPS,
+        optimizer="Adam",
+        loss=LossFacts(kind="cross_entropy"),
+        layers=(LayerFacts(name="cell", kind=kind),),
+    )
+    found = evidence(
+        facts=facts, loss=loss, update_ratio=np.concatenate([[0.3], np.geomspace(0.09, 0.01, STEPS - 1)]),
+        learning_rate=np.linspace(0.1, last_rate, STEPS),
+    )  # fmt: skip
+    assert next(cause.code for cause in diagnose(found)) == first
