@@ -57,6 +57,8 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
         if evidence.facts.optimizer.startswith(ADAPTIVE):
             argument.against(MODERATE, f"{evidence.facts.optimizer} divides by the gradient's own size")
+        if typical > HEALTHY_RATIO and progress is not None and progress.learnt > 0.6:
+            argument.against(STRONG, f"steps are of a usual size, and the loss fell by {progress.fell:.0%}")
     level = float(np.median(before.values[theirs]))
     argument.advice = (
         f"Clip at a norm that only outliers exceed: the median is {level:.2g}, so max_norm={2 * level:.2g}."

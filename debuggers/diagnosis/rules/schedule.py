@@ -168,6 +168,8 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     typical = ratio.median(0.0)
     if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt) > MOSTLY_LEARNT:
         return argument
+    if progress.first - progress.last <= progress.noise:  # batches differ by as much
+        return argument
     loss, way = evidence.facts.loss, travelled(evidence)
     under_way = STAYED < way < UNDER_WAY and progress.learnt < LITTLE
     is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise

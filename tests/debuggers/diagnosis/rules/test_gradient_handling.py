@@ -37,3 +37,16 @@ def test_a_limit_that_is_not_reached_is_named_where_gradients_explode_and_not_wh
     assert (cause.confidence > 0.5) == is_one
     if not is_one:
         assert cause.confidence < 0.25  # it is not even named beside others
+
+
+@pytest.mark.parametrize(("ratio", "last", "is_one"), [(2e-3, 0.8, False), (9e-4, 0.8, True), (2e-3, 1.0, True)])
+def test_a_limit_far_below_the_gradients_is_sound_where_steps_are_of_a_usual_size_and_much_is_learnt(
+    ratio, last, is_one
+):
+    """As in a recurrence whose gradients explode: the limit is what makes its steps usual."""
+    found = evidence(
+        facts=Facts(steps=STEPS, clips=True), loss=np.where(np.arange(STEPS) < 9, 2.3, last),
+        clipped_norm=np.full(STEPS, 0.5), unclipped_norm=np.linspace(90, 150, STEPS),
+        update_ratio=np.full(STEPS, ratio),
+    )  # fmt: skip
+    assert (clipping_too_strong(found).cause.confidence > 0.5) == is_one

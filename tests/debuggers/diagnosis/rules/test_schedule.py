@@ -16,3 +16,13 @@ def test_a_training_that_went_through_its_rows_for_long_was_not_broken_off_at_it
            "inputs/batch_size": np.full(STEPS, 32)},
     )  # fmt: skip
     assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("noise", "is_one"), [(0.2, True), (0.9, False)])
+def test_a_loss_that_falls_by_no_more_than_its_batches_differ_says_nothing_of_the_end(noise, is_one):
+    swings = noise * np.where(np.arange(STEPS) % 2, 0.5, -0.5)
+    found = evidence(
+        facts=of_loss(kind=""), loss=np.linspace(4.7, 4.0, STEPS) + swings, update_ratio=np.full(STEPS, 0.003),
+        **{"validation/loss": np.linspace(4.7, 4.0, STEPS)},
+    )  # fmt: skip
+    assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
