@@ -64,7 +64,8 @@ def class_imbalance(evidence: Evidence) -> Argument:
     most, least = top.last, rare.last
     if most < IMBALANCE * least or most < 0.5:
         return argument
-    if _has_several_labels(evidence) and (most < FAR_RARER * least or evidence["top_predicted_share"].last < 1):
+    always = float(evidence["top_predicted_share"].late(3).values.min(initial=1.0)) == 1
+    if _has_several_labels(evidence) and (most < FAR_RARER * least or not always):
         return argument
     argument.add(
         MODERATE,
