@@ -20,8 +20,9 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
-    """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements.
+    """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements, 0 where there are none.
 
+    ``is_sampled`` is False where no element was looked at: on the meta device, of integers, sparse or not yet made.
     ``role`` says what happens to it: ``frozen`` requires no gradient; ``without_gradient`` requires one and never had
     it; ``lost_gradient`` had one once; ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has
     gradients and belongs to the optimizer, but its sampled elements never changed.
@@ -32,6 +33,7 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     dtype: str = ""
     mean: float = 0.0
     std: float = 0.0
+    is_sampled: bool = True
     role: Literal["trained", "frozen", "without_gradient", "lost_gradient", "outside_optimizer", "unchanged"] = (
         "trained"
     )

@@ -60,6 +60,7 @@ class InitialParameters:
                 dtype=dtype,
                 mean=moments.get(name, (0.0, 0.0))[0],
                 std=moments.get(name, (0.0, 0.0))[1],
+                is_sampled=name in moments,
                 role=roles.get(name, "trained"),
             )
             for name, shape, dtype in self._named

@@ -144,7 +144,8 @@ def _off_centre(facts: Facts) -> dict[str, float]:
 def _all_zero(facts: Facts) -> list[str]:
     """The weights of a model of several layers, if all of them are zero at first; a single layer may begin so."""
     matrices = [one for one in facts.parameters if len(one.shape) > 1 and one.role != "frozen"]
-    return [one.name for one in matrices] if len(matrices) > 1 and not any(is_set(one) for one in matrices) else []
+    is_zero = all(one.is_sampled and not is_set(one) for one in matrices)
+    return [one.name for one in matrices] if len(matrices) > 1 and is_zero else []
 
 
 def is_set(parameter: ParameterFacts) -> bool:

@@ -84,9 +84,9 @@ def test_weights_of_a_wrong_scale_go_before_the_updates_that_are_large_beside_th
     assert "learning_rate_too_high" in codes
 
 
-def _starting(*weights, outputs=1.0, role="trained"):
+def _starting(*weights, outputs=1.0, is_sampled=True):
     parameters = tuple(
-        ParameterFacts(name=f"fc{place}.weight", shape=(64, 64), mean=mean, std=std, role=role)
+        ParameterFacts(name=f"fc{place}.weight", shape=(64, 64), mean=mean, std=std, is_sampled=is_sampled)
         for place, (mean, std) in enumerate(weights)
     )
     many = {"outputs/std": outputs, "targets/mean": 0.0, "targets/std": 1.0, "loss": 2.3}
@@ -103,6 +103,7 @@ def _starting(*weights, outputs=1.0, role="trained"):
         (_starting((0.02, 0.1)), False),
         (_starting((0.05, 0.01)), False),  # a mean over 64 inputs is 0.016 each
         (_starting((0.0, 0.0), (0.0, 0.0)), True),
+        (_starting((0.0, 0.0), (0.0, 0.0), is_sampled=False), False),  # as on the meta device
         (_starting((0.0, 0.0)), False),  # a single layer may begin at zero
         (_starting((0.0, 0.0), (0.0, 0.1)), False),
         (_starting((0.0, 0.1), outputs=12.0), True),
