@@ -38,6 +38,8 @@ MOSTLY_LEARNT = 0.7
 where it went on from weights that were trained before, from which it was not stopped too early."""
 SHORT_WAY = 0.2
 """Share of the way at its largest rate from which a schedule has ended the training long before its end."""
+DECAYED = 0.1
+"""Share of its largest below which a rate is near its end."""
 UNFINISHED = 0.6
 """Share of the loss of a constant output below which much is left to learn."""
 
@@ -67,7 +69,7 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
             since=step,
         )
     elif (way := _way(rates.since(int(rates.steps[peak])))) is not None and way < SHORT_WAY:
-        step = int(rates.steps[peak + int(np.flatnonzero(rates.values[peak:] < largest / 10)[0])])
+        step = int(rates.steps[peak + int(np.flatnonzero(rates.values[peak:] < DECAYED * largest)[0])])
         unfinished = progress is not None and not progress.failed and progress.learnt < UNFINISHED
         if last - int(rates.steps[peak]) > 0.5 * (last - first) and unfinished:
             argument.add(
@@ -92,7 +94,7 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
 
 def _way(rates: Series) -> float | None:
     """The mean learning rate over its largest, which is the first one; None if it does not fall below a tenth."""
-    if len(rates) < 4 or float(rates.values[-1]) >= 0.1 * float(rates.values[0]):
+    if len(rates) < 4 or float(rates.values[-1]) >= DECAYED * float(rates.values[0]):
         return None
     steps = np.arange(int(rates.steps[0]), int(rates.steps[-1]) + 1)
     return float(np.interp(steps, rates.steps, rates.values).mean() / rates.values[0])

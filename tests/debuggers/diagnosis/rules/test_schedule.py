@@ -26,3 +26,10 @@ def test_a_loss_that_falls_by_no_more_than_its_batches_differ_says_nothing_of_th
         **{"validation/loss": np.linspace(4.7, 4.0, STEPS)},
     )  # fmt: skip
     assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+def test_a_rate_that_falls_to_a_tenth_but_for_rounding_stops_no_rule(caplog):
+    """0.2 / 10 is less than 0.1 * 0.2."""
+    rate = np.where(np.arange(STEPS) < 3, 0.2, 0.02)
+    diagnose(evidence(facts=of_loss(), loss=np.full(STEPS, 2.3), learning_rate=rate))
+    assert not caplog.records
