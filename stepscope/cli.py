@@ -4,10 +4,8 @@ from importlib import import_module
 from pathlib import Path
 
 import click
-from rich.markup import escape
-from rich.table import Table
 
-from stepscope.commands.common import console, one_line_errors, show_every_character
+from stepscope.commands.common import one_line_errors, show_every_character
 
 LAZY_COMMANDS: dict[str, str] = {
     "diagnose": "stepscope.commands.diagnose_command",
@@ -69,6 +67,10 @@ def demo(output: Path | None, epochs: int, sinks: str) -> None:
 @one_line_errors
 def doctor() -> None:
     """Show versions, which sinks work here, and what to install."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from stepscope.commands.consoles import console
     from stepscope.doctor import examine
 
     output = console()

@@ -1,17 +1,13 @@
-"""What the commands share: errors in one line, and a console that fits where it prints."""
+"""What the commands share: errors in one line, and texts that do nothing to a terminal."""
 
 import io
 import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, NoReturn
 
 import click
-from rich.console import Console
-from rich.markup import escape
-from rich.text import Text
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.terminal_text import printable
 
@@ -62,20 +58,6 @@ def show_every_character() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-class SafeConsole(Console):
-    """A console on which text that was read from a run does nothing: its control characters are shown."""
-
-    def render_str(self, text: str, **options: Any) -> Text:
-        """Returns what a text, a cell or a title looks like."""
-        return super().render_str(printable(text), **options)
-
-
-def console() -> Console:
-    """Returns a console for standard output."""
-    # In a pipe there is no terminal to fit into: cutting names off would make them useless to grep.
-    return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=200)
-
-
 def echo(text: object, *, err: bool = False) -> None:
     """Prints text that may hold something read from a run; what it would do to a terminal is shown instead."""
     click.echo(printable(str(text)), err=err)
@@ -85,16 +67,6 @@ def say_unmatched(patterns: Iterable[str]) -> None:
     """Says on standard error which names and patterns matched nothing."""
     for pattern in patterns:
         click.echo(f"stepscope: no name matches {pattern!r}", err=True)
-
-
-@contextmanager
-def progress_line() -> Iterator[Callable[[str], None]]:
-    """Yields a function that shows how far a command is, in one line of standard error if that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
-    with SafeConsole(stderr=True).status("") as status:
-        yield lambda text: status.update(escape(text))
 
 
 def _ranks(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...] | str:

@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from stepscope.commands.common import console, echo, one_line_errors, progress_line, ranks_option, say_unmatched
+from stepscope.commands.common import echo, one_line_errors, ranks_option, say_unmatched
+from stepscope.commands.consoles import console, progress_line
 
 
 @click.command(

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from stepscope.commands.common import echo, one_line_errors, progress_line
+from stepscope.commands.common import echo, one_line_errors
+from stepscope.commands.consoles import progress_line
 
 
 @click.command("import", epilog="\b\nExample:\n  stepscope import lightning_logs --output runs")

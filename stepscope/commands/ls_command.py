@@ -14,7 +14,8 @@ from tracker_adapters.store.reading.record import NameInfo, RunRecord
 from tracker_adapters.store.upkeep.retention import run_bytes
 from tracker_adapters.values.metric_names import last_step
 
-from stepscope.commands.common import console, one_line_errors
+from stepscope.commands.common import one_line_errors
+from stepscope.commands.consoles import console
 from stepscope.diagnosing.stored_reports import stored_reports, verdict_in
 from stepscope.runs.byte_sizes import format_bytes
 from stepscope.runs.folders import find_runs

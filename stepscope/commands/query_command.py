@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from stepscope.commands.common import console, one_line_errors, ranks_option, say_unmatched
+from stepscope.commands.common import one_line_errors, ranks_option, say_unmatched
+from stepscope.commands.consoles import console
 
 
 @click.command(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 
-from stepscope.commands.common import console, echo, one_line_errors
+from stepscope.commands.common import echo, one_line_errors
+from stepscope.commands.consoles import console
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
 from stepscope.text_table import print_table

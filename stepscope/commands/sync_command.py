@@ -10,7 +10,8 @@ import click
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stepscope.commands.common import INTERRUPTED, SafeConsole, echo, one_line_errors
+from stepscope.commands.common import INTERRUPTED, echo, one_line_errors
+from stepscope.commands.consoles import SafeConsole
 from stepscope.runs.places import short_path
 from stepscope.sync import SyncProgress, SyncResult, sync_runs
 

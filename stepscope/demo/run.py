@@ -19,7 +19,7 @@ from tracker_adapters.errors import MissingPackageError
 from tracker_adapters.redaction import redact
 from tracker_adapters.registry import load_sink
 
-from stepscope.commands.common import SafeConsole
+from stepscope.commands.consoles import SafeConsole
 from stepscope.runs.opening import Run, open_run, read_run
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from tracker_adapters.testing import MemorySink, StalledSink
 from waiting import until
 
 import stepscope
-from stepscope.commands.common import SafeConsole
+from stepscope.commands.consoles import SafeConsole
 from stepscope.demo.run import delivery_table
 
 
