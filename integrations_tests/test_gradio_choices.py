@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 APP = Path(__file__).parent.parent / "examples" / "gradio_app.py"
 STEPS = 4
 

@@ -10,6 +10,8 @@ from tracker_adapters.registry import load_sink
 
 import stepscope
 
+pytestmark = pytest.mark.slow
+
 SINKS = ("tensorboard", "mlflow", "wandb", "local")
 NAMES = ("grad/fc1", "grad/fc2", "update")
 LIMIT = 10

@@ -5,6 +5,8 @@ import shutil
 import kernel_fuzzing
 import pytest
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
 def test_sanitizers_find_a_planted_defect_and_nothing_else(capsys):

@@ -27,6 +27,8 @@ from waiting import until
 import stepscope
 from stepscope.sync import sync_runs
 
+pytestmark = pytest.mark.slow
+
 STEPS = 1500
 NAMES = ("a", "b", "c")
 

@@ -10,6 +10,8 @@ import pytest
 from viewer_pages import BUILT
 from wheels import ROOT, copy_of_sources, pip
 
+pytestmark = pytest.mark.slow
+
 
 def test_it_holds_the_four_packages_typed_and_no_adapters(wheel):
     names = zipfile.ZipFile(wheel).namelist()

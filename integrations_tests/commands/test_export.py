@@ -81,6 +81,7 @@ def test_memory_does_not_grow_with_the_rows(two_million, tmp_path, file_format):
         assert table.fetchall() == [(2_000_000, 40, 49_999)]
 
 
+@pytest.mark.slow
 def test_a_query_over_two_million_scalars_takes_no_copy(two_million, tmp_path):
     done = run_command(
         "query", str(two_million), "select name, count(*) n, max(step) from scalars group by name", "--format", "csv",

@@ -82,6 +82,7 @@ def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path):
     assert all(0 <= progress.seq <= progress.last_seq == emitted_by(30).total() for progress in seen)
 
 
+@pytest.mark.slow
 def test_each_rank_is_a_run_of_its_own_in_each_tracker(tmp_path):
     folder = prepared(tmp_path / "run")
     for rank, steps in enumerate((10, 30)):

@@ -15,7 +15,7 @@ from waiting import until
 
 import stepscope
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 
 @pytest.fixture

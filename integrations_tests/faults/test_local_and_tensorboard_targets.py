@@ -19,7 +19,7 @@ from summary_writer import killed, under_fault
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 STEPS = 120
 FAULT_AT = 40
 READERS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {

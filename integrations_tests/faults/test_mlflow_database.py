@@ -11,7 +11,7 @@ from mlflow_faults import assert_shown_exactly_once, wait_until_delivered
 from mlflow_native import native_client
 from tracker_adapters.sinks.mlflow import MLflowSink
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 
 @contextlib.contextmanager

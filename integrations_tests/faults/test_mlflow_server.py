@@ -18,7 +18,7 @@ from tcp_proxy import Fault, TcpProxy, proxy_before
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 CREATING = [
     b"POST /api/2.0/mlflow/experiments/create",

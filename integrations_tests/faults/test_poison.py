@@ -8,7 +8,7 @@ from all_sinks import SINKS, assert_each_shows_everything_once, prepared, wait_u
 from fault_training import emitted_by, losses_without_us
 from faults import SUPPORT, program
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 STEPS = 60
 SOURCE = f"""

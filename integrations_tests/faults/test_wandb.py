@@ -19,7 +19,7 @@ from waiting import until
 
 import stepscope
 
-pytestmark = pytest.mark.fault
+pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
 STEPS = 400
 

@@ -45,6 +45,7 @@ def test_a_run_in_a_database_is_served(server, tmp_path):
             assert response.read()
 
 
+@pytest.mark.slow
 def test_a_server_that_is_down_is_an_error_soon(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -13,6 +13,8 @@ from readback_wandb import read_back, run_folders
 from tracker_adapters.sinks.wandb import WandbSink
 from wandb_runs import in_python
 
+pytestmark = pytest.mark.slow
+
 SHOW = """
 import json, os, signal, sys
 from tracker_adapters.errors import StartOver

@@ -8,6 +8,8 @@ from torch import nn
 
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager
 
+pytestmark = pytest.mark.slow
+
 STEPS, FAULT_EVERY = 2000, 50
 OTHERS = ["adaptive", "replace", "gradient_zeroing", "gradient_scaling"]
 

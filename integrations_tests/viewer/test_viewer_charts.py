@@ -492,6 +492,7 @@ def test_all_ranks_are_shown_over_each_other_while_they_train(page, tmp_path):
         ]
 
 
+@pytest.mark.slow
 def test_of_many_ranks_as_many_are_over_each_other_as_lines_can_be_told_apart(page, tmp_path):
     for rank in range(33):
         with stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0) as run:
