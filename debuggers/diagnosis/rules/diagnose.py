@@ -228,7 +228,7 @@ def _is_surer(causes: list[Cause], cause: Cause, other: Cause) -> bool:
 def _explains(cause: Cause, other: Cause, first: int) -> bool:
     if other.code not in _LEADS_TO.get(cause.code, ()):
         return False
-    began_before = other.since_step is not None and other.since_step <= first
-    if began_before and cause.code in _BY_UPDATES and other.code in _OF_THE_START:
+    began_before = other.since_step is not None and other.since_step <= first and other.code in _OF_THE_START
+    if began_before and (cause.code in _BY_UPDATES or (cause.since_step or 0) > first):
         return False
     return cause.since_step is None or other.since_step is None or cause.since_step <= other.since_step + 1

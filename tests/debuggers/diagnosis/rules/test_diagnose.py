@@ -202,6 +202,22 @@ def test_what_shows_before_the_first_update_follows_from_none(monkeypatch, since
     assert found[1].confidence == (0.3 if follows else 0.6)
 
 
+def test_what_shows_at_the_first_step_follows_from_nothing_later(monkeypatch):
+    """Gradients that explode at once make the first update too large, and that makes the next outputs infinite."""
+    rules = (
+        lambda _: Argument("learning_rate_too_high").add(0.8, "a sign", since=0),
+        lambda _: Argument("non_finite_forward").add(0.7, "a sign", since=1),
+        lambda _: Argument("exploding_gradients").add(0.6, "a sign", since=0),
+    )
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", rules)
+
+    assert [cause.code for cause in diagnose(Evidence())] == [
+        "exploding_gradients",
+        "learning_rate_too_high",
+        "non_finite_forward",
+    ]
+
+
 def test_outputs_of_weights_that_decay_reach_no_target(monkeypatch):
     causes = reported(monkeypatch, ("over_regularized", 0.82), ("target_out_of_range", 0.6))
     assert causes == [("over_regularized", 0.82), ("target_out_of_range", 0.3)]
