@@ -229,6 +229,7 @@ def _explains(cause: Cause, other: Cause, first: int) -> bool:
     if other.code not in _LEADS_TO.get(cause.code, ()):
         return False
     began_before = other.since_step is not None and other.since_step <= first and other.code in _OF_THE_START
-    if began_before and (cause.code in _BY_UPDATES or (cause.since_step or 0) > first):
+    came_later = cause.code in _OF_THE_START and (cause.since_step or 0) > first
+    if began_before and (cause.code in _BY_UPDATES or came_later):
         return False
     return cause.since_step is None or other.since_step is None or cause.since_step <= other.since_step + 1

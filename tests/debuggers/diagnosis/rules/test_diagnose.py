@@ -218,6 +218,16 @@ def test_what_shows_at_the_first_step_follows_from_nothing_later(monkeypatch):
     ]
 
 
+def test_a_wrong_setting_that_is_noticed_later_explains_the_first_step_all_the_same(monkeypatch):
+    rules = (
+        lambda _: Argument("clipping_ineffective").add(0.9, "a sign", since=1),
+        lambda _: Argument("exploding_gradients").add(0.8, "a sign", since=0),
+    )
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", rules)
+
+    assert [cause.confidence for cause in diagnose(Evidence())] == [0.9, 0.4]
+
+
 def test_outputs_of_weights_that_decay_reach_no_target(monkeypatch):
     causes = reported(monkeypatch, ("over_regularized", 0.82), ("target_out_of_range", 0.6))
     assert causes == [("over_regularized", 0.82), ("target_out_of_range", 0.3)]
