@@ -8,11 +8,11 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, healthy
 from examples.zoo.datasets import digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened5.material import (
     dense,
     explained,
 )
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 @healthy(at_least=0.5)

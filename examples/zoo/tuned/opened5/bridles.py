@@ -8,7 +8,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import digits, wine
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
+from examples.zoo.tuned.opened5.material import (
     Dilated,
     Factors,
     Speller,
@@ -23,7 +24,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
 
 
 @sick("over_regularized")

@@ -10,7 +10,8 @@ from torch.utils.data import ConcatDataset, DataLoader, TensorDataset
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
+from examples.zoo.tuned.opened5.material import (
     ALPHABET,
     VOCABULARY,
     VOWELS,
@@ -24,7 +25,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
 
 
 @sick("inputs_not_normalized")

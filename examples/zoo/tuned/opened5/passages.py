@@ -6,7 +6,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened5.material import (
     ALPHABET,
     centres,
     dense,
@@ -15,7 +16,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 class Highway(nn.Module):

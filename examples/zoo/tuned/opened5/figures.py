@@ -6,7 +6,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import fit, predicted
+from examples.zoo.tuned.opened5.material import (
     VOCABULARY,
     centres,
     chunks,
@@ -15,7 +16,6 @@ from examples.zoo.held_out.material import (
     enlarged,
     explained,
 )
-from examples.zoo.loops import fit, predicted
 
 
 @sick("non_finite_forward")

@@ -6,7 +6,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, breast_cancer
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, binary_accuracy, fit, predicted
+from examples.zoo.tuned.opened5.material import (
     ALPHABET,
     centres,
     dense,
@@ -18,7 +19,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, binary_accuracy, fit, predicted
 
 
 @sick("target_out_of_range")

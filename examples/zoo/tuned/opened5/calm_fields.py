@@ -6,7 +6,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, healthy
 from examples.zoo.datasets import digits, iris
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import predicted
+from examples.zoo.tuned.opened5.material import (
     VOCABULARY,
     centres,
     chunks,
@@ -15,7 +16,6 @@ from examples.zoo.held_out.material import (
     explained,
     scenery,
 )
-from examples.zoo.loops import predicted
 
 
 @healthy(at_least=0.6)

@@ -9,7 +9,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
+from examples.zoo.tuned.opened5.material import (
     Dilated,
     correct,
     dense,
@@ -18,7 +19,6 @@ from examples.zoo.held_out.material import (
     series,
     turned,
 )
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
 
 
 @sick("gradients_not_zeroed")

@@ -6,7 +6,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, healthy
 from examples.zoo.datasets import Data, digits, iris, wine
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.samples import proline
+from examples.zoo.tuned.opened5.material import (
     ALPHABET,
     VOCABULARY,
     VOWELS,
@@ -19,8 +21,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, predicted
-from examples.zoo.samples import proline
 
 
 @healthy(at_least=0.65)

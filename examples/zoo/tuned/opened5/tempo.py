@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
+from examples.zoo.tuned.opened5.material import (
     VOCABULARY,
     Dilated,
     Factors,
@@ -27,7 +28,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
 
 
 class Upscaler(nn.Module):

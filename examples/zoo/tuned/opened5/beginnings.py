@@ -6,7 +6,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import breast_cancer
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened5.material import (
     ALPHABET,
     VOWELS,
     Factors,
@@ -17,7 +18,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 @sick("saturated_units", also=("poor_initialization",))

@@ -11,7 +11,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened5.material import (
     ALPHABET,
     VOWELS,
     dense,
@@ -20,7 +21,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, predicted
 from examples.zoo.two_ranks import RANKS, on_two_ranks
 
 

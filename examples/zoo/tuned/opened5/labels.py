@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import Data, digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, predicted
+from examples.zoo.tuned.opened5.material import (
     BOOKS,
     VOCABULARY,
     Speller,
@@ -24,7 +25,6 @@ from examples.zoo.held_out.material import (
     turned,
     words,
 )
-from examples.zoo.loops import accuracy, fit, predicted
 
 
 @sick("labels_unrelated")

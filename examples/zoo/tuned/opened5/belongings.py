@@ -7,7 +7,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from examples.zoo.cases import Watch, sick
 from examples.zoo.datasets import digits
-from examples.zoo.held_out.material import (
+from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
+from examples.zoo.tuned.opened5.material import (
     VOCABULARY,
     Speller,
     centres,
@@ -17,7 +18,6 @@ from examples.zoo.held_out.material import (
     explained,
     words,
 )
-from examples.zoo.loops import accuracy, fit, held_out_loss, predicted
 
 
 @sick("frozen_parameters")

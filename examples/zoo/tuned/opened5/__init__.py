@@ -1,0 +1,1 @@
+"""Cases of the fifth held-out half: its outcomes have been seen."""
