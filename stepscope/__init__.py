@@ -18,13 +18,16 @@ from tracker_adapters.errors import (
 )
 from tracker_adapters.last_resort import add_last_resort
 from tracker_adapters.names_on_demand import names_on_demand
+from tracker_adapters.store.reading.record import RunRecord
 
 from stepscope.errors import ConfigError, SessionError
+from stepscope.runs.opening import Run, RunStats, SinkStats, open_run, read_run
+from stepscope.runs.places import fetch_run
+from stepscope.sessions.config import DebugConfig
+from stepscope.sessions.schedule import Schedule
 from stepscope.shadowed_packages import check_parts
 
 if TYPE_CHECKING:
-    from tracker_adapters.store.reading.record import RunRecord
-
     from debuggers.errors import FindingError
     from debuggers.pictures.terminal import TerminalVisualizer
     from debuggers.pictures.visualizer import VisualizationConfig, Visualizer
@@ -32,11 +35,7 @@ if TYPE_CHECKING:
     from stepscope.importing import ImportingError, import_runs
     from stepscope.query import QueryError, query_runs
     from stepscope.ranks.merged import MergedRanks
-    from stepscope.runs.opening import Run, RunStats, SinkStats, open_run, read_run
-    from stepscope.runs.places import fetch_run
-    from stepscope.sessions.config import DebugConfig
     from stepscope.sessions.report import DebugReport
-    from stepscope.sessions.schedule import Schedule
     from stepscope.sessions.session import DebugSession
     from stepscope.sessions.watching import debug_session, watch
     from stepscope.sync import sync_runs
@@ -87,9 +86,8 @@ __all__ = [
     "sync_runs",
     "watch",
 ]
-# Each is imported when it is used: reading a run needs neither torch nor what writes and delivers one.
+# They take long to import, or need packages, such as torch, that whoever reads runs need not have.
 _LAZY = {
-    "DebugConfig": "stepscope.sessions.config",
     "DebugReport": "stepscope.sessions.report",
     "DebugSession": "stepscope.sessions.session",
     "ExportError": "stepscope.export",
@@ -99,11 +97,6 @@ _LAZY = {
     "MergedRanks": "stepscope.ranks.merged",
     "OutputsError": "stepscope.viewer.outputs.display",
     "QueryError": "stepscope.query",
-    "Run": "stepscope.runs.opening",
-    "RunRecord": "tracker_adapters.store.reading.record",
-    "RunStats": "stepscope.runs.opening",
-    "Schedule": "stepscope.sessions.schedule",
-    "SinkStats": "stepscope.runs.opening",
     "TerminalVisualizer": "debuggers.pictures.terminal",
     "VisualizationConfig": "debuggers.pictures.visualizer",
     "Visualizer": "debuggers.pictures.visualizer",
@@ -111,11 +104,8 @@ _LAZY = {
     "display_debug_outputs": "stepscope.viewer.outputs.display",
     "export_page": "stepscope.viewer.export",
     "export_runs": "stepscope.export",
-    "fetch_run": "stepscope.runs.places",
     "import_runs": "stepscope.importing",
-    "open_run": "stepscope.runs.opening",
     "query_runs": "stepscope.query",
-    "read_run": "stepscope.runs.opening",
     "sync_runs": "stepscope.sync",
     "watch": "stepscope.sessions.watching",
 }

@@ -12,7 +12,7 @@ from functools import cached_property
 
 
 class Pattern:
-    """A regular expression that is compiled when it is first used: it takes milliseconds, and few processes need it."""
+    """A regular expression that is compiled when it is first used: importing what measures need not wait for it."""
 
     def __init__(self, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> None:
         self._pattern, self._flags = pattern, flags

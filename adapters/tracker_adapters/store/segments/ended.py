@@ -147,7 +147,7 @@ def ended_segment(path: Path) -> Iterator[EndedSegment]:
         NotEnded: When SQLite has to read it: there is no compiled code, somebody writes or may have begun to, or it
             holds anything unexpected.
     """
-    if kernels() is None:
+    if not hasattr(kernels(), "entries"):  # there is none, or that of an older checkout
         raise NotEnded
     place = below_run(path)
     try:
@@ -161,8 +161,7 @@ def ended_segment(path: Path) -> Iterator[EndedSegment]:
         yield segment
         if present_of(*place, _BESIDE) or not segment.is_unchanged:
             raise NotEnded
-    # Without the functions, the compiled code is that of an older checkout.
-    except (ValueError, TypeError, KeyError, OSError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, OSError) as error:
         raise NotEnded from error
     finally:
         os.close(descriptor)
