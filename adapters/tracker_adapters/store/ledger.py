@@ -19,6 +19,7 @@ from tracker_adapters.safe_files import names_in, status_of
 from tracker_adapters.store.connections import check_tables, connect, unshare, write_ahead
 from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, below_run
 from tracker_adapters.store.lock import is_locked
+from tracker_adapters.store.read_only import opened_to_read
 
 DeliveryState: TypeAlias = Literal["waiting", "delivering", "retrying", "quarantined", "done"]
 
@@ -88,9 +89,9 @@ def read_positions(rank_folder: Path) -> dict[str, Position]:
     path = rank_folder / DELIVERY_DATABASE
     if status_of(*below_run(path)) is None:
         return {}
-    # On a read-only medium there is no writer to share memory with.
-    with closing(connect(path, "ro", immutable=not os.access(rank_folder, os.W_OK))) as connection:
-        return _positions(connection) if check_tables(connection, _DDL) else {}
+    connection, is_filled = opened_to_read(path, lambda connection: check_tables(connection, _DDL))
+    with closing(connection):
+        return _positions(connection) if is_filled else {}
 
 
 def _positions(connection: sqlite3.Connection) -> dict[str, Position]:

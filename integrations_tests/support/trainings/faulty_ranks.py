@@ -84,6 +84,11 @@ def train(kind, folder, steps):
 
 def stall(path):
     """Waits, as a rank that is stuck, until both have said where they are; then the job ends as if it were killed."""
+    threading.Thread(target=end_when_said, args=(path,)).start()
+    threading.Event().wait()
+
+
+def end_when_said(path):
     never = threading.Event()
     while not said_where(path):
         never.wait(0.05)

@@ -16,10 +16,8 @@ def run_folder(tmp_path):
 
 
 @pytest.fixture
-def three_segments(run_folder):
+def three_segments(folder):
     """Three segments of 2,000 scalars ``loss`` each, whose values are their steps."""
-    folder = rank_folder(run_folder, 0)
-    folder.mkdir(parents=True)
     writer = SegmentWriter(folder, lambda _: "", segment_bytes=60_000)
     for first in range(0, 6000, 2000):
         writer.commit([("loss", step, step, float(step)) for step in range(first, first + 2000)])
@@ -27,3 +25,11 @@ def three_segments(run_folder):
     found = segments(folder)
     assert len(found) == 3
     return found
+
+
+@pytest.fixture
+def folder(run_folder):
+    """The folder of rank 0 in a run, empty."""
+    made = rank_folder(run_folder, 0)
+    made.mkdir(parents=True)
+    return made

@@ -9,11 +9,10 @@ import warnings
 from contextlib import closing
 
 import pytest
-from tracker_adapters.store import connections
-from tracker_adapters.store.connections import JOURNAL, connect, write_ahead
+from tracker_adapters.store.connections import connect, write_ahead
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.store.ledger import Ledger
-from tracker_adapters.store.segments.schema import open_for_reading, open_for_writing
+from tracker_adapters.store.segments.schema import open_for_writing
 
 OPENERS, WRITES = 6, 50
 
@@ -38,13 +37,6 @@ for folder in map(Path, sys.stdin.read().split()):
     with Ledger(folder) as ledger:
         ledger.register("memory", "here")
 """
-
-
-@pytest.fixture
-def folder(run_folder):
-    made = rank_folder(run_folder, 0)
-    made.mkdir(parents=True)
-    return made
 
 
 def write_again_and_again(path, holds):
@@ -131,29 +123,3 @@ def test_a_sequence_is_taken_for_numbered_parameters(tmp_path):
         assert connection.execute("SELECT ?2, ?1, ?1", (1, "a")).fetchall() == [("a", 1, 1)]
         assert connection.execute("SELECT ?, ?", (1, "a")).fetchall() == [(1, "a")]
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
-
-
-@pytest.fixture
-def left_behind(folder):
-    """A segment beside which a rollback journal lies that nobody holds, and the journal."""
-    path = folder / "segment_000000.db"
-    open_segment(folder)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode=DELETE")
-    journal = path.with_name(path.name + JOURNAL)
-    journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
-    return path, journal
-
-
-def test_a_reader_looks_again_when_a_journal_goes_between_two_looks(left_behind, monkeypatch):
-    path, journal = left_behind
-    monkeypatch.setattr(connections.time, "sleep", lambda seconds: journal.unlink(missing_ok=True))
-    assert open_for_reading(path) is None
-
-
-def test_a_journal_that_stays_is_told(left_behind):
-    path, _ = left_behind
-    began = time.monotonic()
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        open_for_reading(path)
-    assert time.monotonic() - began < 5

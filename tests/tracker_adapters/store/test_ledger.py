@@ -3,15 +3,8 @@
 import sqlite3
 
 import pytest
-from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
+from tracker_adapters.store.layout import DELIVERY_DATABASE
 from tracker_adapters.store.ledger import Ledger, position_key, read_positions
-
-
-@pytest.fixture
-def folder(run_folder):
-    made = rank_folder(run_folder, 0)
-    made.mkdir(parents=True)
-    return made
 
 
 def test_positions_are_read_while_the_ledger_is_kept(folder):

@@ -1,12 +1,11 @@
 """The schema of a segment, and how its connections are opened."""
 
-import os
 import sqlite3
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
-from tracker_adapters.store.connections import check_tables, connect, tried_again, write_ahead
+from tracker_adapters.store.connections import check_tables, connect, write_ahead
+from tracker_adapters.store.read_only import opened_to_read
 
 ROLLUP_SHIFT = 8
 """A roll-up covers 2**8 steps: bucket = step >> 8. In a compacted segment it covers more: its meta says how many."""
@@ -35,7 +34,6 @@ PAGE_BYTES = 4096
 READING_CACHE_KB = 256
 """A page of a series is read once: a cache that a processor's own cache holds is a tenth faster than SQLite's 2 MB."""
 _TIMEOUT_S = 10.0
-_ROLLBACK_TIMEOUT_S = 0.25
 _SEQ_BITS = 54
 _RANGES = """
     series INTEGER, bucket INTEGER, count INTEGER, non_finite INTEGER, min REAL, max REAL,
@@ -231,32 +229,13 @@ def open_for_writing(path: Path, *, log_bytes: int) -> sqlite3.Connection:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection | None:
-    """Opens a segment read-only, also on a medium that cannot be written; None while it has no tables yet.
+    """Opens a segment as ``opened_to_read`` does; None while it has no tables yet.
 
     Raises:
         UnsafeFileError: As ``open_for_writing``.
         sqlite3.Error: Likewise.
     """
-    connection = connect(path, "ro")
-    try:
-        try:
-            # A new segment has a rollback journal until it has a log. When it goes between two looks, SQLite takes it
-            # for one that a dead writer left, and a reader may not roll back.
-            ready = tried_again(
-                partial(_is_ready, connection),
-                lambda code: code == sqlite3.SQLITE_READONLY_ROLLBACK,
-                timeout_s=_ROLLBACK_TIMEOUT_S,
-            )
-        except sqlite3.OperationalError:
-            connection.close()
-            if os.access(path.parent, os.W_OK):
-                raise
-            # WAL needs shared memory beside the file; on a read-only medium there is no writer to share it with.
-            connection = connect(path, "ro", immutable=True)
-            ready = _is_ready(connection)
-    except BaseException:
-        connection.close()
-        raise
+    connection, ready = opened_to_read(path, _is_ready)
     if ready:
         return connection
     connection.close()
