@@ -2,6 +2,7 @@
 
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from debuggers.torch_import import torch
@@ -24,11 +25,32 @@ def memory_mb(device: torch.device | None) -> dict[str, float]:
     return found
 
 
+_SCHEDULED = Path("/proc/thread-self/schedstat")
+"""Of the kernel for this thread: nanoseconds that it ran, nanoseconds that it was ready and waited for a processor."""
+
+
+def unqueued_s() -> float:
+    """Returns the time of a clock that stands still while this thread waits for a processor; in seconds.
+
+    On a machine that is too busy every part of a step takes longer: that is no wait for data. Where the kernel does
+    not tell (only Linux does), it is ``time.perf_counter``. Differences mean something within one thread.
+    """
+    try:
+        queued_ns = int(_SCHEDULED.read_bytes().split()[1])
+    except (OSError, IndexError, ValueError):
+        queued_ns = 0
+    return time.perf_counter() - queued_ns / 1e9
+
+
 class DataTime:
-    """The time between the end of a step and the next forward pass, as a share of the step's."""
+    """The time between the end of a step and the next forward pass, as a share of the step's.
+
+    Times of ``unqueued_s`` are those of the wait; the step's is of ``time.perf_counter``.
+    """
 
     def __init__(self) -> None:
         self._ended_s: float | None = None
+        self._ended_unqueued_s = 0.0
         self._spent_s = 0.0
         self._waited_s: float | None = None
 
@@ -37,8 +59,8 @@ class DataTime:
         self._ended_s = self._waited_s = None
 
     def begin(self, begun_s: float | None) -> None:
-        """Takes when the step's forward pass began, by ``time.perf_counter``; None if that is not known."""
-        self._waited_s = None if begun_s is None or self._ended_s is None else begun_s - self._ended_s
+        """Takes when the step's forward pass began, by ``unqueued_s``; None if that is not known."""
+        self._waited_s = None if begun_s is None or self._ended_s is None else begun_s - self._ended_unqueued_s
 
     def end(self, spent_s: float) -> float | None:
         """Ends a step; returns its share of waiting, or None.
@@ -48,7 +70,8 @@ class DataTime:
         """
         now, ended_s, waited_s = time.perf_counter(), self._ended_s, self._waited_s
         measuring_s = spent_s - self._spent_s
-        self._ended_s, self._spent_s, self._waited_s = now, spent_s, None
+        self._ended_s, self._ended_unqueued_s = now, unqueued_s()
+        self._spent_s, self._waited_s = spent_s, None
         if ended_s is None or waited_s is None or now - ended_s <= measuring_s:
             return None
-        return min(1.0, waited_s / (now - ended_s - measuring_s))
+        return min(1.0, max(0.0, waited_s) / (now - ended_s - measuring_s))

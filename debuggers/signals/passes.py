@@ -1,6 +1,5 @@
 """Sees the forward passes of a model at one step: what enters it and what it returns."""
 
-import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +9,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.signals.batch import BatchSignals
 from debuggers.signals.entrances import Entrances
+from debuggers.signals.machine import unqueued_s
 from debuggers.torch_import import torch
 
 
@@ -29,7 +29,7 @@ class ModelPasses:
     last one does. What is called several times in a step is given some of its inputs each time: they are left out.
 
     Attributes:
-        begun_s: When the first training pass of the step began, by ``time.perf_counter``; None before it.
+        begun_s: When the first training pass of the step began, by ``unqueued_s``; None before it.
         ran_others: Whether another pass ran before it, such as a validation.
         is_taken: Whether what runs now belongs to the pass that is taken.
     """
@@ -84,7 +84,7 @@ class ModelPasses:
             self.ran_others |= self.begun_s is None
             return
         if self.begun_s is None:
-            self.begun_s = time.perf_counter()
+            self.begun_s = unqueued_s()
         self._entrances.training_begins(module)
         if module is not self._entrances.model:
             self._part_begins(module, args, kwargs)

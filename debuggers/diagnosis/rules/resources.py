@@ -10,8 +10,8 @@ SLOPE_MB = 0.02
 """Growth in 2**20 bytes a step from which memory leaks, if it is steady."""
 WAITS, MOSTLY_WAITS = 0.5, 0.7
 """Shares of a step in which it waits for data (stepscope's own choice); a busy machine may bring about the first."""
-SHORTEST_MS = 5.0
-"""Waiting for less than this a step is the loop's own overhead."""
+SHORTEST_MS, SHORTEST_EARLY_MS = 5.0, 20.0
+"""Waiting for less than this a step is the loop's own overhead; while a training warms up, more than that."""
 
 
 def memory_leak(evidence: Evidence) -> Argument:
@@ -56,7 +56,8 @@ def data_loading_bound(evidence: Evidence) -> Argument:
     if waiting is None:
         return argument
     step_ms = waiting.step_ms if np.isfinite(waiting.step_ms) else np.inf
-    if waiting.share > WAITS and step_ms * waiting.share > SHORTEST_MS:
+    shortest_ms = SHORTEST_MS if waiting.is_settled else SHORTEST_EARLY_MS
+    if waiting.share > WAITS and step_ms * waiting.share > shortest_ms:
         argument.add(
             0.5 if waiting.share < MOSTLY_WAITS else 0.85,
             f"{waiting.share:.0%} of a step of {step_ms:.3g} ms passes before its forward pass",

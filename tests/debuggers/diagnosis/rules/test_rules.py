@@ -233,6 +233,12 @@ def test_it_is_not_named_just_below(code):
     assert code not in [cause.code for cause in diagnose(without)]
 
 
+@pytest.mark.parametrize(("step_ms", "expected"), [(10.0, []), (40.0, ["data_loading_bound"])])
+def test_short_waits_of_the_first_steps_are_those_of_a_training_that_warms_up(step_ms, expected):
+    signals = evidence(data_share=np.full(12, 0.75), step_ms=np.full(12, step_ms))
+    assert [cause.code for cause in diagnose(signals)] == expected
+
+
 @pytest.mark.parametrize(("top_share", "shuffled"), [(0.99, True), (0.5, False)])
 def test_batches_of_a_frequent_class_alone_come_by_chance(top_share, shuffled):
     alone = np.where(np.arange(STEPS) % 3, 1.0, 2.0)  # two thirds of the batches; 0.99 to the 32nd is 72 %
