@@ -3,7 +3,7 @@
 import math
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -20,6 +20,13 @@ from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.signals.deferred_values import DeferredValues, Floats
+from debuggers.signals.layer_statistics import (
+    STATISTICS,
+    as_arrays,
+    groups_of_one_shape,
+    statistics_of,
+    statistics_on_host,
+)
 from debuggers.signals.readers import makers_of, readers_of
 from debuggers.signals.sampling import WHOLE_LAYER, sampled_rows, usable
 from debuggers.signals.signal_log import SignalLog
@@ -32,9 +39,7 @@ MOST_LAYERS = 500
 MOST_ELEMENTS = 1 << 14
 RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
 NEAR = 0.01
-SIGNALS = ("output_zeros", "output_mean", "output_std", "output_batch_std", "saturated", "dead_units")
-_MOST_TOGETHER = 1 << 13
-"""Elements of samples that are described together."""
+SIGNALS = (*STATISTICS, "saturated", "dead_units")
 _TANH, _SIGMOID = math.atanh(1 - NEAR), math.log(1 / NEAR - 1)
 
 
@@ -124,16 +129,12 @@ class LayerSignals:
         self.forget()
         if not samples:
             return
-        groups = _of_one_shape(samples)
-        on_host: dict[int, list[torch.Tensor]] = {}
+        on_host = {name: sample for name, sample in samples.items() if sample.is_cpu}
+        groups = groups_of_one_shape({name: sample for name, sample in samples.items() if name not in on_host})
         for place, names in enumerate(groups):
-            tensors = [samples[name] for name in names]
-            if tensors[0].is_cpu:
-                on_host[place] = tensors
-            else:
-                values[f"group/{place}"] = tensors
+            values[f"group/{place}"] = [samples[name] for name in names]
         readers = {name: kinds[name] or readers.get(name, "") for name in samples}
-        taken = _Taken(step, time.time_ns(), kinds, readers, groups, on_host, DeferredValues(values))
+        taken = _Taken(step, time.time_ns(), readers, on_host, groups, DeferredValues(values))
         self._arrivals.push(taken.deferred, partial(self._take, taken))
 
     def _see(self, name: str, module: torch.nn.Module, args: Any, output: Any) -> None:
@@ -155,7 +156,11 @@ class LayerSignals:
             with quiet_computation(values.device.type):
                 # A copy: what comes after may change it in place.
                 sample = sampled_rows(values, MOST_ELEMENTS)
-                self._samples[name] = sample.clone() if sample.is_cpu else sample.to(torch.float64, copy=True)
+                self._samples[name] = (
+                    sample.clone(memory_format=torch.contiguous_format)
+                    if sample.is_cpu
+                    else sample.to(torch.float64, copy=True)
+                )
                 if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
                     self._values[f"dead/{name}"] = self._dead_units(kind, args, output, values)
 
@@ -177,14 +182,18 @@ class LayerSignals:
     def _take(self, taken: "_Taken") -> None:
         arrays = taken.deferred.resolve()
         signals: dict[str, dict[str, float]] = {signal: {} for signal in SIGNALS}
+        signals |= statistics_on_host(taken.on_host)
+        of_device: dict[str, Floats] = {}
         for place, names in enumerate(taken.groups):
-            samples = _stacked(taken.on_host[place]) if place in taken.on_host else arrays[f"group/{place}"]
-            for signal, values in _statistics(samples).items():
+            samples = arrays[f"group/{place}"]
+            of_device.update(zip(names, samples, strict=True))
+            for signal, values in statistics_of(samples).items():
                 signals[signal].update(zip(names, values.tolist(), strict=True))
-            for name, sample in zip(names, samples, strict=True):
-                if (near := _saturated(sample, taken.kinds[name], taken.readers[name])) is not None:
-                    signals["saturated"][name] = float(np.count_nonzero(near) / near.size)
         for name, reader in taken.readers.items():
+            if (bounds := _bounds(reader)) is not None:
+                sample = of_device[name] if name in of_device else as_arrays([taken.on_host[name]])
+                near = (sample < bounds[0]) | (sample > bounds[1])
+                signals["saturated"][name] = float(np.count_nonzero(near) / near.size)
             if reader == "relu" and f"dead/{name}" in arrays:
                 signals["dead_units"][name] = float(arrays[f"dead/{name}"])
             if f"again/{name}" in arrays:  # a recurrence begins with a state of zeros
@@ -201,72 +210,27 @@ class _Taken:
     Attributes:
         step: The step.
         time_ns: When it ended.
-        kinds: See ``_kind_of``, by layer.
-        readers: The kind, or else what reads the output, by layer.
-        groups: Layers whose samples have one shape.
-        on_host: By the place of the group, samples that lie there.
+        readers: The kind (see ``_kind_of``), or else what reads the output, by layer.
+        on_host: Samples that lie there, by layer.
+        groups: Layers whose samples have one shape, of the others.
         deferred: The rest.
     """
 
     step: int
     time_ns: int
-    kinds: dict[str, str]
     readers: dict[str, str]
+    on_host: dict[str, torch.Tensor]
     groups: list[list[str]]
-    on_host: dict[int, list[torch.Tensor]]
     deferred: DeferredValues
 
 
-def _of_one_shape(samples: Mapping[str, torch.Tensor]) -> list[list[str]]:
-    """The names by the shapes of their samples; few together, so that their memory is small and is used again."""
-    groups: list[list[str]] = []
-    last: dict[tuple[object, ...], list[str]] = {}
-    for name, sample in samples.items():
-        key = (sample.shape, sample.device)
-        group = last.get(key)
-        if group is None or (len(group) + 1) * sample.numel() > _MOST_TOGETHER:
-            group = last[key] = []
-            groups.append(group)
-        group.append(name)
-    return groups
-
-
-def _stacked(samples: list[torch.Tensor]) -> Floats:
-    array = np.empty((len(samples), *samples[0].shape))
-    torch.cat([one.reshape(-1) for one in samples], out=torch.from_numpy(array.reshape(-1)))
-    return array
-
-
-def _statistics(samples: Floats) -> dict[str, Floats]:
-    """Statistics of samples (layers, rows, columns), each (layers,)."""
-    layers, rows, columns = samples.shape
-    size = rows * columns
-    flat = samples.reshape(layers, size)
-    found = {"output_zeros": (size - np.count_nonzero(flat, axis=1)) / size}
-    with np.errstate(all="ignore"):
-        # ``mean`` and ``std``, without what NumPy does around them.
-        mean = np.add.reduce(flat, axis=1) / size
-        found["output_mean"] = mean
-        if size > 1:
-            centred = flat - mean[:, None]
-            centred *= centred
-            found["output_std"] = np.sqrt(np.add.reduce(centred, axis=1) / size)
-        if rows > 1:
-            centred = np.subtract(
-                samples, (np.add.reduce(samples, axis=1) / rows)[:, None], out=centred.reshape(samples.shape)
-            )
-            centred *= centred
-            found["output_batch_std"] = np.add.reduce(np.sqrt(np.add.reduce(centred, axis=1) / rows), axis=1) / columns
-    return found
-
-
-def _saturated(sample: Floats, kind: str, reader: str) -> Any:
-    """Which elements are within 0.01 of a bound: of the module's own output, or of what reads it."""
-    low, _, high = kind.partition(":")
+def _bounds(reader: str) -> tuple[float, float] | None:
+    """Beyond which an element is within 0.01 of a bound: of the module's own output, or of what reads it."""
+    low, _, high = reader.partition(":")
     if high:
-        return (sample < float(low) + NEAR) | (sample > float(high) - NEAR)
+        return float(low) + NEAR, float(high) - NEAR
     limit = {"tanh": _TANH, "sigmoid": _SIGMOID}.get(reader)
-    return None if limit is None or kind else np.abs(sample) > limit
+    return None if limit is None else (-limit, limit)
 
 
 def _kind_of(module: torch.nn.Module) -> str:

@@ -1,4 +1,4 @@
-"""The functions of module.c and module_trees.c.
+"""The functions of module.c, module_samples.c and module_trees.c.
 
 Arrays are contiguous, in the dtypes that are given; results are for ``numpy.frombuffer``. Other Python threads run
 meanwhile. Arrays that do not fit together raise ``ValueError``.
@@ -43,6 +43,18 @@ def spread(
     """Returns count, mean, m2, min and max of elements, which are copied to the address ``copy`` unless it is 0.
 
     The count is 0 where an element is not finite, or a sum of a block of them leaves its dtype.
+    """
+
+def samples(samples: _Array) -> bytearray:
+    """Describes samples: some rows of a tensor, in row-major order.
+
+    Args:
+        samples: int64 (k, 4): the address of contiguous elements, which the caller keeps alive; 1 for float64 and 0 for
+            float32; rows and columns, at least one of each.
+
+    Returns:
+        float64 (k, 4): the share of zeros, mean, standard deviation, and the mean of the columns' standard deviations,
+        with the bits that NumPy's ``mean`` and ``std`` find of the elements as float64. NaN where one is not finite.
     """
 
 def merge(

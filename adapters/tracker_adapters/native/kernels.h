@@ -110,6 +110,21 @@ void free_job(job *made);
 int measure_spread(const void *values, int64_t size, int is_double, void *copy, team start, unsigned threads,
                    spread_row *whole);
 
+/* ---- samples.c ---- */
+
+#define MOST_SAMPLED (INT64_C(1) << 32)  /* elements */
+
+typedef struct {  /* as Python hands it in: elements in row-major order */
+    const void *values;
+    int64_t is_double, rows, columns;
+} sample;
+
+typedef struct {
+    double zeros, mean, std, column_std;  /* the share of zeros; deviations divide by how many there are */
+} sample_row;
+
+int describe_samples(const sample *samples, int64_t n, sample_row *found);
+
 /* ---- merging.c ---- */
 
 int64_t merge_entries(uint16_t *bins, uint64_t *counts, int64_t start, int64_t stop, uint64_t *dense);

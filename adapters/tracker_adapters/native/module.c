@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "kernels.h"
-#include "module_trees.h"
+#include "module_parts.h"
 
 /* Fills view with a contiguous array of elements of a size; returns their number, or -1 with an exception. */
 static Py_ssize_t take(PyObject *array, Py_ssize_t element, const char *what, Py_buffer *view) {
@@ -293,7 +293,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_tree_functions}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_tree_functions}, {Py_mod_exec, add_sample_functions}, {0, NULL}};
 
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_kernels", NULL, 0, methods, slots, NULL, NULL, NULL};
 

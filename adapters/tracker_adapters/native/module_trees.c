@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "module_trees.h"
+#include "module_parts.h"
 #include "trees.h"
 
 static PyObject *fault(void) {

@@ -158,6 +158,22 @@ def check_spread(kernels: Any, random: np.random.Generator, done: Counter[str]) 
     assert abs(math.sqrt(m2 / count) - std) <= 1e-6 * std + 1e-7 * largest
 
 
+def check_samples(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Describes some matrices, which gives the bits that NumPy finds."""
+    kept = []
+    for array in [values(random) for _ in range(random.integers(0, 5))]:
+        columns = int(random.choice([1, 2, 3, 7, 8, 9, 64, 129, 1000, max(array.size, 1)]))
+        kept.append(array[: array.size // columns * columns].reshape(-1, columns))
+    table = [(one.ctypes.data, one.itemsize == 8, *one.shape) for one in kept if one.size]
+    found = np.frombuffer(kernels.samples(np.array(table, np.int64)))
+    for row, array in zip(found.reshape(-1, 4), filter(len, kept), strict=True):
+        exact = array.astype(np.float64)
+        with np.errstate(all="ignore"):
+            expected = [(exact == 0).sum() / exact.size, exact.mean(), exact.std(), exact.std(axis=0).mean()]
+        np.testing.assert_array_equal(row, expected, strict=True)
+        done["samples"] += 1
+
+
 def check_columns(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
     """Merges and packs columns that mean nothing: either is refused or stays within the arrays."""
     rows, entries = int(random.integers(0, 6)), int(random.integers(0, 40))
@@ -225,7 +241,7 @@ def fuzz(kernels: Any, rounds: int, seed: int) -> Counter[str]:
     random, done = np.random.default_rng(seed), Counter[str]()
     before = kernels.instruction_sets()[-1]
     for _ in range(rounds):
-        for check in (check_measure, check_spread, check_columns, check_trees):
+        for check in (check_measure, check_spread, check_samples, check_columns, check_trees):
             check(kernels, random, done)
     kernels.use(before)
     return done

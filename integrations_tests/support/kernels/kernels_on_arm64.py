@@ -15,7 +15,17 @@ from kernel_fuzzing import SOURCES, values
 
 MAIN = Path(__file__).with_name("kernel_results.c")
 TOOLS = ("gcc", "aarch64-linux-gnu-gcc", "qemu-aarch64")
-FLAGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-static", f"-I{SOURCES}"]
+FLAGS = [
+    "-std=c11",
+    "-O3",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-ffp-contract=off",
+    "-fno-math-errno",
+    "-static",
+    f"-I{SOURCES}",
+]
 MOST_SHARES = 4
 
 

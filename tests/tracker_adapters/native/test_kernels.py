@@ -55,6 +55,23 @@ def test_arrays_of_another_kind_are_refused():
         kernels().spread(VALUES.ctypes.data, 0, True, 0, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("sample", "error"),
+    [
+        ([0, 1, 2, 5], "an address is 0"),
+        ([ROW[1], 2, 2, 5], "a kind must be 0 or 1"),
+        ([ROW[1], 1, 0, 5], "rows times columns must be 1 to 2"),
+        ([ROW[1], 1, 2, -1], "rows times columns must be 1 to 2"),
+        ([ROW[1], 1, 2**62, 4], "rows times columns must be 1 to 2"),
+        ([ROW[1], 1, 2], "expected four numbers each"),
+    ],
+)
+def test_samples_that_cannot_be_described_are_refused(sample, error):
+    with pytest.raises(ValueError, match=error):
+        kernels().samples(np.array([sample], np.int64))
+    assert kernels().samples(np.zeros((0, 4), np.int64)) == b""
+
+
 INTEGERS, BINS = np.array([1], np.int64), np.array([3], np.uint16)
 
 

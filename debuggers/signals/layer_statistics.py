@@ -1,0 +1,82 @@
+"""Statistics of samples of layers' outputs: by the compiled code, or by NumPy, with the same bits."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from debuggers.measurement.kernels.samples import describe, is_usable
+from debuggers.signals.deferred_values import Floats
+from debuggers.torch_import import torch
+
+STATISTICS = ("output_zeros", "output_mean", "output_std", "output_batch_std")
+_READ = frozenset({torch.float32, torch.float64})
+_MOST_TOGETHER = 1 << 13
+"""Elements of samples that NumPy describes together."""
+Statistics = dict[str, dict[str, float]]
+
+
+def statistics_on_host(samples: Mapping[str, torch.Tensor]) -> Statistics:
+    """Returns ``STATISTICS`` of samples on the host, by statistic and name.
+
+    A deviation has no value where it has only one element.
+
+    Args:
+        samples: Two dimensions, contiguous, of a float dtype, with at least one element each.
+    """
+    found: Statistics = {statistic: {} for statistic in STATISTICS}
+    read = {name: sample for name, sample in samples.items() if sample.dtype in _READ} if is_usable() else {}
+    if read:
+        for (name, sample), row in zip(read.items(), describe(list(read.values())).tolist(), strict=True):
+            known = (True, True, sample.numel() > 1, sample.shape[0] > 1)
+            for statistic, value, is_known in zip(STATISTICS, row, known, strict=True):
+                if is_known:
+                    found[statistic][name] = value
+    rest = {name: sample for name, sample in samples.items() if name not in read}
+    for names in groups_of_one_shape(rest):
+        for statistic, values in statistics_of(as_arrays([rest[name] for name in names])).items():
+            found[statistic].update(zip(names, values.tolist(), strict=True))
+    return found
+
+
+def groups_of_one_shape(samples: Mapping[str, torch.Tensor]) -> list[list[str]]:
+    """The names by the shapes of their samples; few together, so that their memory is small and is used again."""
+    groups: list[list[str]] = []
+    last: dict[tuple[object, ...], list[str]] = {}
+    for name, sample in samples.items():
+        key = (sample.shape, sample.device)
+        group = last.get(key)
+        if group is None or (len(group) + 1) * sample.numel() > _MOST_TOGETHER:
+            group = last[key] = []
+            groups.append(group)
+        group.append(name)
+    return groups
+
+
+def as_arrays(samples: Sequence[torch.Tensor]) -> Floats:
+    """Returns samples of one shape on the host as float64 (samples, rows, columns)."""
+    array = np.empty((len(samples), *samples[0].shape))
+    torch.cat([one.reshape(-1) for one in samples], out=torch.from_numpy(array.reshape(-1)))
+    return array
+
+
+def statistics_of(samples: Floats) -> dict[str, Floats]:
+    """Statistics of samples (layers, rows, columns), each (layers,)."""
+    layers, rows, columns = samples.shape
+    size = rows * columns
+    flat = samples.reshape(layers, size)
+    found = {"output_zeros": (size - np.count_nonzero(flat, axis=1)) / size}
+    with np.errstate(all="ignore"):
+        # ``mean`` and ``std``, without what NumPy does around them.
+        mean = np.add.reduce(flat, axis=1) / size
+        found["output_mean"] = mean
+        if size > 1:
+            centred = flat - mean[:, None]
+            centred *= centred
+            found["output_std"] = np.sqrt(np.add.reduce(centred, axis=1) / size)
+        if rows > 1:
+            centred = np.subtract(
+                samples, (np.add.reduce(samples, axis=1) / rows)[:, None], out=centred.reshape(samples.shape)
+            )
+            centred *= centred
+            found["output_batch_std"] = np.add.reduce(np.sqrt(np.add.reduce(centred, axis=1) / rows), axis=1) / columns
+    return found
