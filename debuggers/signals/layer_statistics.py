@@ -26,9 +26,11 @@ def statistics_on_host(samples: Mapping[str, torch.Tensor]) -> Statistics:
     found: Statistics = {statistic: {} for statistic in STATISTICS}
     read = {name: sample for name, sample in samples.items() if sample.dtype in _READ} if is_usable() else {}
     if read:
-        for (name, sample), row in zip(read.items(), describe(list(read.values())).tolist(), strict=True):
+        each = {id(sample): sample for sample in read.values()}  # layers that return what they were given share one
+        rows = dict(zip(each, describe(list(each.values())).tolist(), strict=True))
+        for name, sample in read.items():
             known = (True, True, sample.numel() > 1, sample.shape[0] > 1)
-            for statistic, value, is_known in zip(STATISTICS, row, known, strict=True):
+            for statistic, value, is_known in zip(STATISTICS, rows[id(sample)], known, strict=True):
                 if is_known:
                     found[statistic][name] = value
     rest = {name: sample for name, sample in samples.items() if name not in read}

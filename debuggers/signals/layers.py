@@ -80,7 +80,7 @@ class LayerSignals:
         self._nodes: dict[int, str] = {}
         self._found: dict[str, str] = {}
         self._makers: set[str] = set()
-        self._latest: tuple[weakref.ref[torch.Tensor], int, torch.Tensor] | None = None
+        self._latest: _Described | None = None
 
     def attach(self) -> None:
         """Hooks the layers for the coming step."""
@@ -153,31 +153,22 @@ class LayerSignals:
                 self._log.note_outputs([name])
             if self._readers is None and given.grad_fn is not None:
                 self._nodes[node_number(given.grad_fn)] = name
+            latest = self._latest
             with quiet_computation(values.device.type):
-                # A copy: what comes after may change it in place.
-                sample = sampled_rows(values, MOST_ELEMENTS)
-                self._samples[name] = (
-                    sample.clone(memory_format=torch.contiguous_format)
-                    if sample.is_cpu
-                    else sample.to(torch.float64, copy=True)
-                )
+                if latest is not None and latest.is_of(output):  # an idle ``Dropout`` returns what it was given
+                    own = latest
+                else:
+                    own = _Described(output, _copied(sampled_rows(values, MOST_ELEMENTS)))
+                self._samples[name] = own.sample
                 if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
-                    self._values[f"dead/{name}"] = self._dead_units(kind, args, output, values)
-
-    def _dead_units(self, kind: str, args: Any, output: Any, values: torch.Tensor) -> torch.Tensor:
-        """The share of dead units; a rectifier's is that of what it was given, if that was looked at and is unchanged.
-
-        A unit without a positive element has none either once it is rectified.
-        """
-        if kind == "relu" and self._latest is not None and args:
-            latest, version, share = self._latest
-            known = latest()
-            if known is not None and args[0] is known and version_of(known) == version:
-                return share
-        share = _dead_units(values)
-        alike = isinstance(output, torch.Tensor) and not output.is_inference()
-        self._latest = (weakref.ref(output), version_of(output), share) if alike else None
-        return share
+                    if own.dead is None:
+                        # A unit without a positive element has none either once it is rectified.
+                        is_rectified = kind == "relu" and latest is not None and args and latest.is_of(args[0])
+                        own.dead = latest.dead if is_rectified else None
+                    if own.dead is None:
+                        own.dead = _dead_units(values)
+                    self._values[f"dead/{name}"] = own.dead
+            self._latest = own
 
     def _take(self, taken: "_Taken") -> None:
         arrays = taken.deferred.resolve()
@@ -201,6 +192,28 @@ class LayerSignals:
         for signal, of_layers in signals.items():
             found = tuple(name for name in taken.readers if name in of_layers)
             self._log.put_tensors(taken.step, signal, found, [of_layers[name] for name in found], taken.time_ns)
+
+
+class _Described:
+    """An output that was looked at: what is known of it as long as it is not changed.
+
+    Attributes:
+        sample: Some of its elements.
+        dead: Its share of dead units, if it was asked for.
+    """
+
+    __slots__ = ("_output", "_version", "dead", "sample")
+
+    def __init__(self, output: Any, sample: torch.Tensor) -> None:
+        has_version = isinstance(output, torch.Tensor) and not output.is_inference()
+        self._output = weakref.ref(output) if has_version else None
+        self._version = version_of(output) if has_version else 0
+        self.sample = sample
+        self.dead: torch.Tensor | None = None
+
+    def is_of(self, output: Any) -> bool:
+        """Whether it is of that very output, as it is now."""
+        return self._output is not None and self._output() is output and version_of(output) == self._version
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -252,6 +265,13 @@ def _first_float(tensors: Iterable[torch.Tensor]) -> tuple[torch.Tensor, torch.T
         if values is not None and values.is_floating_point() and values.ndim:
             return tensor, values
     return None
+
+
+def _copied(sample: torch.Tensor) -> torch.Tensor:
+    """A copy, because what comes after may change it in place: in memory of its own, row after row."""
+    if sample.is_cpu:
+        return sample.clone(memory_format=torch.contiguous_format)
+    return sample.to(torch.float64, copy=True)
 
 
 def _dead_units(values: torch.Tensor) -> torch.Tensor:

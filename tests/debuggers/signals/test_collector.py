@@ -211,6 +211,24 @@ def test_a_rectifier_is_judged_by_what_it_was_given(digits, changed, share, inpl
     assert evidence.of_tensors("dead_units")["second"].values.tolist() == [share]
 
 
+class Passing(nn.Module):
+    """Returns what ``first`` does by way of a layer that does nothing, changed in place before it, or not."""
+
+    def __init__(self, *, changed):
+        super().__init__()
+        self.first, self.same, self.changed = nn.Linear(64, 10), nn.Dropout(0.0), changed
+
+    def forward(self, inputs):
+        outputs = self.first(inputs)
+        return self.same(outputs.add_(3.0) if self.changed else outputs)
+
+
+@pytest.mark.parametrize(("changed", "more"), [(False, 0.0), (True, 3.0)])
+def test_a_layer_that_returns_what_it_was_given_is_described_as_that_is_then(digits, changed, more):
+    means = train(digits, 1, model=Passing(changed=changed))[0].of_tensors("output_mean")
+    assert means["same"].values == pytest.approx(means["first"].values + more, abs=1e-6)
+
+
 def test_layers_memory_and_waiting_are_there_at_sampled_steps(digits):
     evidence, model = train(digits, 13)
     assert evidence.of_tensors("output_std")["0"].steps.tolist() == [*range(11)]
