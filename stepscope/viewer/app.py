@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from asyncio import Event
+from asyncio import Event, TimerHandle, get_running_loop
 from pathlib import Path
+from threading import Thread
 from urllib.parse import quote, urlencode
 
 from anyio import CapacityLimiter, create_task_group
@@ -17,13 +18,15 @@ from tracker_adapters.errors import StepscopeError
 
 from stepscope.viewer.answers.answer import COLUMNS, Answer, AnswerError, json_answer
 from stepscope.viewer.answers.query import MAX_ADDRESS, Query
-from stepscope.viewer.answers.table import ALWAYS_ANEW, answer_to
+from stepscope.viewer.answers.table import ALWAYS_ANEW, answer_to, import_answers
 from stepscope.viewer.kept_answers import Kept, KeptAnswers
 from stepscope.viewer.security import SHOWN_TYPES
 from stepscope.viewer.watched_runs import RunList
 
 THREADS = {"news": 2, "pages": 2, "layers": 2, "": 4}
 """What takes long has threads of its own, so that all else is answered meanwhile, first of all what is new."""
+IMPORT_AFTER_S = 2.0
+"""The modules of answers that nobody has asked for are imported when nothing was asked for so long."""
 PAGE = Path(__file__).parent / "page"
 BUILT = Path(__file__).parent / "built"
 NOT_BUILT = (
@@ -75,10 +78,14 @@ class _Served:
         self._ending = ending
         self._kept = KeptAnswers()
         self._limiters: dict[str, CapacityLimiter] = {}
+        self._imports: TimerHandle | None = None
+        self._imported = False
 
     async def answer(self, request: Request) -> Response:
         path = request.path_params["path"]
         address = path + (f"?{request.url.query}" if request.url.query else "")
+        if path != "positions":  # which an idle page asks for, too
+            self._import_later()
         kept: Kept | AnswerError = Ending("the viewer ends")
         async with create_task_group() as group:
 
@@ -96,6 +103,16 @@ class _Served:
         media_type = kept.answer.media_type
         shown = media_type.partition(";")[0] in SHOWN_TYPES
         return _response(request, kept, media_type if shown else COLUMNS)
+
+    def _import_later(self) -> None:
+        if self._imports is not None:
+            self._imports.cancel()
+        if not self._imported:
+            self._imports = get_running_loop().call_later(IMPORT_AFTER_S, self._import_now)
+
+    def _import_now(self) -> None:
+        self._imported = True
+        Thread(target=import_answers, name="viewer-imports", daemon=True).start()
 
     def _limiter(self, path: str, address: str) -> CapacityLimiter:
         kind = _kind(path, address)

@@ -3,65 +3,55 @@
 import logging
 import sqlite3
 from collections.abc import Callable
+from importlib import import_module
 
 from tracker_adapters.errors import ArtifactError, StepscopeError
 
-from stepscope.viewer.answers.alerts import alerts_answer
 from stepscope.viewer.answers.answer import Answer, AnswerError, Gone, NotFound
-from stepscope.viewer.answers.compare import causes_answer, compare_answer
-from stepscope.viewer.answers.datapoints import (
-    changes_answer,
-    datapoint_answer,
-    datapoints_answer,
-    judged_answer,
-    picture_answer,
-)
-from stepscope.viewer.answers.histograms import histograms_answer
-from stepscope.viewer.answers.images import image_answer, images_answer
-from stepscope.viewer.answers.layers import layers_answer
-from stepscope.viewer.answers.names import names_answer
-from stepscope.viewer.answers.parting import parting_answer
 from stepscope.viewer.answers.query import Query
-from stepscope.viewer.answers.run_details import run_answer
-from stepscope.viewer.answers.runs import positions_answer, runs_answer
-from stepscope.viewer.answers.series import csv_answer, series_answer
-from stepscope.viewer.answers.texts import curves_answer, file_answer, files_answer, tables_answer, texts_answer
-from stepscope.viewer.answers.verdict import verdict_answer
 from stepscope.viewer.watched_runs import RunList, UnknownRunError
 
 logger = logging.getLogger(__name__)
 
-ANSWERS: dict[str, Callable[[RunList, Query], Answer]] = {
-    "alerts": alerts_answer,
-    "causes": causes_answer,
-    "changes": changes_answer,
-    "compare": compare_answer,
-    "csv": csv_answer,
-    "curves": curves_answer,
-    "datapoint": datapoint_answer,
-    "datapoints": datapoints_answer,
-    "file": file_answer,
-    "files": files_answer,
-    "histograms": histograms_answer,
-    "image": image_answer,
-    "images": images_answer,
-    "judged": judged_answer,
-    "layers": layers_answer,
-    "names": names_answer,
-    "parting": parting_answer,
-    "picture": picture_answer,
-    "positions": positions_answer,
-    "run": run_answer,
-    "runs": runs_answer,
-    "series": series_answer,
-    "tables": tables_answer,
-    "texts": texts_answer,
-    "verdict": verdict_answer,
+_MODULES = {
+    "alerts": ("alerts",),
+    "compare": ("causes", "compare"),
+    "datapoints": ("changes", "datapoint", "datapoints", "judged", "picture"),
+    "histograms": ("histograms",),
+    "images": ("image", "images"),
+    "layers": ("layers",),
+    "names": ("names",),
+    "parting": ("parting",),
+    "run_details": ("run",),
+    "runs": ("positions", "runs"),
+    "series": ("csv", "series"),
+    "texts": ("curves", "file", "files", "tables", "texts"),
+    "verdict": ("verdict",),
 }
+"""The paths that each module of this folder answers, by a function ``<path>_answer``."""
+
+
+def _answered_by(module: str, path: str) -> Callable[[RunList, Query], Answer]:
+    """Imports the module when it is asked: a chart need not wait for what diagnoses a run or reads its pages."""
+
+    def function(runs: RunList, query: Query) -> Answer:
+        found: Answer = getattr(import_module(f"stepscope.viewer.answers.{module}"), f"{path}_answer")(runs, query)
+        return found
+
+    return function
+
+
+ANSWERS = {path: _answered_by(module, path) for module, paths in _MODULES.items() for path in paths}
 
 ALWAYS_ANEW = frozenset({"csv", "datapoints", "positions", "run", "runs"})
 """Paths whose answers change while the positions of the runs that they name stay, or are made while they are sent:
 these are never kept."""
+
+
+def import_answers() -> None:
+    """Imports the modules of all answers, for whoever has nothing else to do."""
+    for module in _MODULES:
+        import_module(f"stepscope.viewer.answers.{module}")
 
 
 def answer(runs: RunList, address: str) -> Answer:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 
 import anyio
@@ -200,6 +202,41 @@ def test_what_takes_long_keeps_nothing_else_waiting(client, monkeypatch, slow):
         for thread in threads:
             thread.join(60)
     assert [one.status_code for one in done] == [200] * 9
+
+
+@pytest.mark.parametrize(("path", "expected"), [("runs", True), ("positions", False)])
+def test_what_nobody_has_asked_for_is_imported_when_nothing_else_is_to_be_done(folder, monkeypatch, path, expected):
+    imported = threading.Event()
+    monkeypatch.setattr(app_module, "import_answers", imported.set)
+    monkeypatch.setattr(app_module, "IMPORT_AFTER_S", 0)
+
+    async def send(message):
+        pass
+
+    async def ask():
+        scope = {"type": "http", "method": "GET", "path": f"/api/{path}", "query_string": b"", "headers": []}
+        await make_app(RunList([folder]))(scope, None, send)
+        if expected:
+            assert await anyio.to_thread.run_sync(imported.wait, 60)
+
+    anyio.run(ask)
+    assert imported.is_set() is expected
+
+
+def test_a_chart_waits_for_no_module_of_another_answer():
+    code = """
+import sys
+import stepscope.viewer.app
+from stepscope.viewer.answers.table import ANSWERS, _MODULES, import_answers
+others = ["debuggers.diagnosis.rules", "debuggers.page_files", "stepscope.diagnosing.stored_evidence"]
+assert not [one for one in others if one in sys.modules], sys.modules
+import_answers()
+for module, paths in _MODULES.items():
+    assert all(callable(getattr(sys.modules[f"stepscope.viewer.answers.{module}"], f"{path}_answer")) for path in paths)
+assert len(ANSWERS) == sum(map(len, _MODULES.values()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_nobody_waits_for_an_answer_when_the_viewer_ends(folder, monkeypatch):
