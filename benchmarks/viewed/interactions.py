@@ -12,10 +12,8 @@ _TO_PAINT = """(act) => new Promise((done) => {
     channel.port1.onmessage = () => done(performance.now() - start);
     channel.port2.postMessage(0);
   });
-  setTimeout(wait, %d);
+  setTimeout(wait);
 })"""
-_SEARCH_PAUSE_MS = 61
-"""The page searches when no key was pressed for 60 ms; that pause is part of the measured time."""
 _FRAMES = """() => {
   window.measuredFrames = [];
   window.measuring = true;
@@ -32,8 +30,8 @@ def interactions(page: Any) -> dict[str, float]:
     search = "const field = document.querySelector('.toolbar input[type=search]');"
     slide = "const slider = document.querySelector('.toolbar input[type=range]');"
     found = {
-        "search_ms": _painted(page, f"{search} field.value = 'blocks.1'; {_told('field')}", _SEARCH_PAUSE_MS),
-        "search_all_ms": _painted(page, f"{search} field.value = ''; {_told('field')}", _SEARCH_PAUSE_MS),
+        "search_ms": _painted(page, f"{search} field.value = 'blocks.1'; {_told('field')}"),
+        "search_all_ms": _painted(page, f"{search} field.value = ''; {_told('field')}"),
         "smoothing_ms": _painted(page, f"{slide} slider.value = '0.8'; {_told('slider')}"),
         "log_axis_ms": _painted(page, "[...document.querySelectorAll('.toolbar button')].at(-2).click();"),
         "scheme_ms": _painted(page, "document.querySelector('header button.icon').click();"),
@@ -48,9 +46,9 @@ def _told(field: str) -> str:
     return f"{field}.dispatchEvent(new Event('input'));"
 
 
-def _painted(page: Any, act: str, pause_ms: int = 0) -> float:
+def _painted(page: Any, act: str) -> float:
     page.wait_for_load_state("networkidle")
-    return float(page.evaluate(f"({_TO_PAINT % pause_ms})(() => {{ {act} }})"))
+    return float(page.evaluate(f"({_TO_PAINT})(() => {{ {act} }})"))
 
 
 def _panning(page: Any) -> float:

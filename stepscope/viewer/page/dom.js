@@ -47,9 +47,16 @@ export function shortened(text, length = 60) {
   return `${name.slice(0, half)}…${name.slice(-half)}`.replace(/\p{Surrogate}/gu, "");
 }
 
+/** @type {Map<string, string>} by scheme and name: asking the browser again would have it compute all styles first */
+const colours = new Map();
+
 /** @param {string} name of a CSS variable, with its dashes */
 export function cssColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const root = document.documentElement;
+  const key = `${root.dataset.scheme} ${name}`;
+  const colour = colours.get(key) ?? getComputedStyle(root).getPropertyValue(name).trim();
+  colours.set(key, colour);
+  return colour;
 }
 
 /**

@@ -10,6 +10,9 @@ import { Toolbar } from "./toolbar.js";
 import { VirtualList } from "./virtual_list.js";
 
 const LOAD_AFTER_MS = 120;
+const KEEP_AFTER_MS = 240;
+/** Charts beside the screen are drawn when nothing has changed for so long, one in each frame. */
+const OTHERS_AFTER_MS = 100;
 
 /** @param {string} text @returns {string[]} */
 function namesOf(text) {
@@ -44,14 +47,26 @@ export class Board {
     /** @type {Set<string>} titles of groups */
     this.closed = new Set();
     this.search = "";
+    this.marked = "";
     /** @type {number | string | null | undefined} undefined before the first look */
     this.rank = undefined;
     this.loadedNames = false;
     this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
-    this.keepZoom = afterPause(() => this.context.params.set({ zoom: this.look.zoom?.map((x) => Number(x.toPrecision(12))).join(",") }, true), 2 * LOAD_AFTER_MS);
+    /** @type {Map<Card, boolean>} charts beside the screen that are not up to date: whether they are drawn anew, or only moved */
+    this.others = new Map();
+    this.nextOther = 0;
+    this.showOthers = afterPause(() => this.showOther(), OTHERS_AFTER_MS);
+    /** Puts what was changed without a step in the history into the hash, when that has come to rest. */
+    this.keep = afterPause(() => this.context.signal.aborted || this.context.params.set(this.state(), true), KEEP_AFTER_MS);
     this.observer = new ResizeObserver(() => this.sizeLarge());
     this.observer.observe(this.dialog);
     this.read();
+  }
+
+  /** What is changed while a key or the mouse is held, as it is in the hash. */
+  state() {
+    const { zoom, smoothing } = this.look;
+    return { search: this.search, smooth: smoothing || null, zoom: zoom?.map((x) => Number(x.toPrecision(12))).join(",") };
   }
 
   /** Takes the state out of the hash. */
@@ -66,9 +81,7 @@ export class Board {
       log: params.get("log") === "1",
       zoom: zoom.length === 2 && zoom.every(Number.isFinite) && zoom[0] < zoom[1] ? [zoom[0], zoom[1]] : null,
     };
-    this.pinned = new Set(namesOf(params.get("pin")));
-    this.closed = new Set(namesOf(params.get("closed")));
-    this.search = params.get("search");
+    this.readList();
     const rank = this.ranks.choice();
     this.toolbar.show();
     if (rank !== this.rank) {
@@ -78,12 +91,30 @@ export class Board {
       void this.loadNames(this.ranks.each());
       return;
     }
-    this.arrange();
-    for (const card of this.cards()) {
-      card.showPin();
-      if (card.plot.drawn.length) card.draw();
-    }
+    this.openLarge();
+    this.update(true);
     this.loadSeen();
+  }
+
+  /** Takes out of the hash which charts there are, and arranges them if that has changed. */
+  readList() {
+    const { params } = this.context;
+    const [search, pinned, closed] = [params.get("search"), params.get("pin"), params.get("closed")];
+    const marked = JSON.stringify([pinned, closed]);
+    if (search === this.search && marked === this.marked) return;
+    this.marked = marked;
+    this.search = search;
+    this.pinned = new Set(namesOf(pinned));
+    this.closed = new Set(namesOf(closed));
+    for (const card of this.cards()) card.showPin();
+    if (this.catalogue) this.arrange();
+  }
+
+  /** @param {string} search */
+  find(search) {
+    this.search = search;
+    this.arrange();
+    this.keep();
   }
 
   /** @param {import("../parts/rank_chooser.js").OfRank[]} shown */
@@ -147,7 +178,7 @@ export class Board {
 
   /** @param {Record<string, any>} changes @param {boolean} [replace] */
   change(changes, replace = false) {
-    this.context.params.set(changes, replace);
+    this.context.params.set({ ...this.state(), ...changes }, replace);
     this.read();
   }
 
@@ -167,16 +198,43 @@ export class Board {
   /** All charts show the same part. @param {[number, number] | null} range */
   zoom(range) {
     this.look = { ...this.look, zoom: range };
-    for (const card of this.cards()) if (card.look.axis === this.look.axis) card.plot.zoom(range);
+    this.update(false);
     this.toolbar.show();
-    this.keepZoom();
+    this.keep();
     this.loadSeen();
   }
 
   /** Draws all again, for example while the smoothing is moved. @param {Partial<import("./plot.js").Look>} changes */
   redraw(changes) {
     this.look = { ...this.look, ...changes };
-    for (const card of this.cards()) if (card.plot.drawn.length) card.draw();
+    this.update(true);
+  }
+
+  /** Shows how it is to look: now in the charts on the screen, soon in the others. @param {boolean} anew or only another part */
+  update(anew) {
+    for (const card of this.cards()) {
+      const all = anew || (this.others.get(card) ?? false);
+      this.others.delete(card);
+      if (this.isSeen(card)) card.update(all);
+      else this.others.set(card, all);
+    }
+    if (this.others.size) this.showOthers();
+  }
+
+  showOther() {
+    cancelAnimationFrame(this.nextOther);
+    for (const [card, anew] of this.others) {
+      this.others.delete(card);
+      if (card.closing.signal.aborted) continue;
+      card.update(anew);
+      this.nextOther = requestAnimationFrame(() => this.showOther());
+      return;
+    }
+  }
+
+  /** @param {Card} card */
+  isSeen(card) {
+    return card === this.largeCard || this.list.seen.has(card);
   }
 
   /** @param {string} name none closes */
@@ -217,6 +275,7 @@ export class Board {
 
   close() {
     this.observer.disconnect();
+    this.others.clear();
     this.list.close();
     this.largeCard?.close();
   }

@@ -9,7 +9,7 @@ import { firstAtLeast } from "./line.js";
 import { moved, scaled } from "./moving.js";
 import { Plot } from "./plot.js";
 
-/** Charts that are scrolled past are neither drawn nor loaded. */
+/** Charts that pass by, while one scrolls or types a search, are neither drawn nor loaded. */
 const SETTLED_MS = 60;
 const NEAR = 0.015;
 const HEAD_AND_LEGEND = 74;
@@ -74,7 +74,8 @@ export class Card {
   resize(width, height) {
     this.plot.resize(width - 12, height - HEAD_AND_LEGEND);
     if (this.starting) return;
-    this.starting = window.setTimeout(() => this.start(), SETTLED_MS);
+    const mayPassBy = !this.large && this.board.list.items.size > 0;
+    this.starting = window.setTimeout(() => this.start(), mayPassBy ? SETTLED_MS : 0);
   }
 
   start() {
@@ -143,8 +144,16 @@ export class Card {
     this.showValues(null);
   }
 
-  /** @param {number | null} x */
+  /** Shows another part of what is drawn, or all of it anew. @param {boolean} anew */
+  update(anew) {
+    if (!this.plot.drawn.length) return;
+    if (anew) this.draw();
+    else if (this.look.axis === this.board.look.axis) this.plot.zoom(this.look.zoom);
+  }
+
+  /** @param {number | null} x none are the last values */
   showValues(x) {
+    if (x !== null && !this.board.isSeen(this)) return;
     const seen = this.plot.seen();
     const near = x === null || !seen ? [] : this.plot.alerts.filter((alert) => Math.abs(alert.x - x) < (seen[1] - seen[0]) * NEAR);
     const alert = near.find(({ own }) => own) ?? near[0];

@@ -1,5 +1,5 @@
 /** What is above the charts: search, axes, smoothing. */
-import { afterPause, element } from "../dom.js";
+import { element } from "../dom.js";
 
 const AXES = /** @type {const} */ ([["step", "Step"], ["relative", "Time"], ["wall", "Clock"]]);
 
@@ -8,17 +8,15 @@ export class Toolbar {
   constructor(board) {
     this.board = board;
     this.search = element("input", { type: "search", placeholder: "search series, /regex/", "aria-label": "search series", title: "/" });
-    const find = afterPause(() => board.change({ search: this.search.value }, true), 60);
-    this.search.addEventListener("input", find);
+    this.search.addEventListener("input", () => board.find(this.search.value));
     this.count = element("span", { class: "note count", role: "status" });
     this.axes = AXES.map(([axis, text]) => element("button", { "aria-pressed": "false", click: () => board.change({ x: axis === "step" ? null : axis, zoom: null }) }, text));
     this.smoothing = element("input", { type: "range", min: "0", max: "0.99", step: "0.01", "aria-label": "smoothing" });
     this.amount = element("output");
-    const keep = afterPause(() => board.context.params.set({ smooth: Number(this.smoothing.value) || null }, true), 200);
     this.smoothing.addEventListener("input", () => {
       this.amount.textContent = Number(this.smoothing.value).toFixed(2);
       board.redraw({ smoothing: Number(this.smoothing.value) });
-      keep();
+      board.keep();
     });
     this.log = element("button", { "aria-pressed": "false", click: () => board.change({ log: !board.look.log }) }, "Log y");
     this.reset = element("button", { click: () => board.zoom(null), title: "double click a chart, or 0", hidden: true }, "Whole range");

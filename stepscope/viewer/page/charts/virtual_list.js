@@ -28,6 +28,8 @@ export class VirtualList {
     this.rows = [];
     /** @type {Map<string, Item>} what exists */
     this.items = new Map();
+    /** @type {Set<Item>} what of it is on the screen: around that, charts are ready for who scrolls */
+    this.seen = new Set();
     /** @type {import("./catalogue.js").Group[]} */
     this.groups = [];
     /** @type {Set<string>} */
@@ -68,8 +70,8 @@ export class VirtualList {
 
   /** Makes what has come onto the screen, and closes what has left it. */
   show() {
-    const above = -this.canvas.getBoundingClientRect().top - AROUND;
-    const below = above + innerHeight + 2 * AROUND;
+    const top = -this.canvas.getBoundingClientRect().top;
+    const [above, below] = [top - AROUND, top + innerHeight + AROUND];
     let [low, high] = [0, this.rows.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -77,28 +79,31 @@ export class VirtualList {
       else high = middle;
     }
     /** @type {Map<string, Item>} */
-    const seen = new Map();
+    const kept = new Map();
+    this.seen.clear();
     const width = Math.floor((this.width - GAP * ((this.columns ?? 1) - 1)) / (this.columns ?? 1));
     for (let place = low; place < this.rows.length && this.rows[place].top < below; place++) {
       const row = this.rows[place];
+      const isSeen = row.top < top + innerHeight && row.top + row.height > top;
       if (row.heading) {
         const { heading } = row;
-        this.place(seen, row.key, () => ({ element: this.makeHeading(heading, this.closed.has(heading.title)), resize: () => undefined, close: () => undefined }), row, 0, this.width);
+        this.place(kept, row.key, () => ({ element: this.makeHeading(heading, this.closed.has(heading.title)), resize: () => undefined, close: () => undefined }), row, 0, this.width);
       }
       for (const [column, entry] of row.entries.entries()) {
-        this.place(seen, `${row.key}\n${entry.name}`, () => this.makeCard(entry, row.key), row, column * (width + GAP), width);
+        const item = this.place(kept, `${row.key}\n${entry.name}`, () => this.makeCard(entry, row.key), row, column * (width + GAP), width);
+        if (isSeen) this.seen.add(item);
       }
     }
     for (const [key, item] of this.items) {
-      if (seen.has(key)) continue;
+      if (kept.has(key)) continue;
       if (item.element.contains(document.activeElement)) {
-        seen.set(key, item);
+        kept.set(key, item);
         continue;
       }
       item.close();
       item.element.remove();
     }
-    this.items = seen;
+    this.items = kept;
     this.order();
   }
 
@@ -112,19 +117,20 @@ export class VirtualList {
   }
 
   /**
-   * @param {Map<string, Item>} seen @param {string} key @param {() => Item} make
+   * @param {Map<string, Item>} kept @param {string} key @param {() => Item} make
    * @param {Row} row @param {number} left @param {number} width
    */
-  place(seen, key, make, row, left, width) {
+  place(kept, key, make, row, left, width) {
     const known = this.items.get(key);
     const item = known ?? make();
-    seen.set(key, item);
+    kept.set(key, item);
     const { style } = item.element;
     style.transform = `translate(${left}px, ${row.top}px)`;
     style.width = `${width}px`;
     style.height = `${row.height}px`;
     if (!known) this.canvas.append(item.element); // its place among the others is found when all are there
     item.resize(width, row.height);
+    return item;
   }
 
   /** Closes all that exists; the rows keep their places until others are set. */
@@ -134,6 +140,7 @@ export class VirtualList {
       item.element.remove();
     }
     this.items = new Map();
+    this.seen.clear();
   }
 
   close() {
