@@ -79,13 +79,19 @@ def test_a_double_click_opens_every_view_and_hostile_names_are_texts(runs, page,
     assert page.url.split("#")[1].startswith("/images")
 
 
-def test_it_opens_with_the_run_that_was_named_first(runs, page, tmp_path):
-    made = export_page([runs / "exp0", runs / "exp1"], tmp_path / "out")
+def test_it_opens_with_the_runs_that_were_named_and_of_a_folder_with_the_newest(runs, page, tmp_path):
+    made = export_page([runs / "exp0", runs / "exp1"], tmp_path / "both")
     page.goto(made.page.as_uri())
-    expect(page.locator("main h1, main h2").first).to_contain_text("run 0")
     expect(page).to_have_title(re.compile("Verdict · run 0"))
+    for name in ("run 0", "run 1"):
+        expect(page.locator("main").get_by_role("heading", name=re.compile(name)).first).to_be_visible()
+    go(page, "Charts")
+    expect(page.locator(".card[data-name=loss] .value")).to_have_count(2)
+    made = export_page(runs, tmp_path / "newest")
+    page.goto(made.page.as_uri())
+    expect(page).to_have_title(re.compile("Verdict · run 1"))
     go(page, "Layers")
-    expect(page).to_have_title(re.compile("Layers · run 0"))
+    expect(page).to_have_title(re.compile("Layers · run 1"))
 
 
 def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):

@@ -86,7 +86,8 @@ def export_page(
 ) -> ExportedPage:
     """Writes the viewer's page with the data of runs into ``folder``, to be opened without a server.
 
-    It opens with the first run given, or with the newest run of a folder. ``index.html`` contains the page and as much
+    It contains all runs, and opens as the viewer does: with those given one by one, if they are at most eight, and
+    otherwise with the first run given, or the newest of the first folder. ``index.html`` contains the page and as much
     of the data as fits, the most important first. The rest is in ``data/``, which the page loads on request, from a
     file or a web server alike. What fits into neither is omitted, and the page says so. A long series is exported as
     800 ranges with their extremes.

@@ -19,12 +19,13 @@ export class Shell {
   /**
    * @param {HTMLElement} body
    * @param {import("../data/source.js").Source} source
-   * @param {string | null} [first] the run that is shown when the hash names none; by default those that the viewer was
-   *   started with, if they are few, or else the newest
+   * @param {string | null} [first] the run that is shown when the hash names none, and those that were given one by one
+   *   are none or many; by default the newest
    */
   constructor(body, source, first = null) {
-    /** @type {string[] | null} */
-    this.first = first ? [first] : null;
+    /** @type {string[] | null} the runs that are shown when the hash names none */
+    this.first = null;
+    this.otherwise = first;
     this.messages = new Messages();
     this.source = listenedTo(source, (address) => this.messages.answered(address));
     this.chooser = new RunChooser((keys) => this.go({ ...parseHash(currentHash()), runs: keys }));
@@ -85,7 +86,8 @@ export class Shell {
       this.runs = [...runs, ...kept].map((run) => ({ ...run, live: run.live && this.source.live }));
       this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));
       const few = named.length > 0 && named.length <= MOST_NAMED;
-      this.first ??= few ? named : this.runs.length ? [this.runs[0].key] : null; // A run that begins later does not take the place of the one that is read.
+      const otherwise = this.otherwise ?? this.runs[0]?.key;
+      this.first ??= few ? named : otherwise ? [otherwise] : null; // A run that begins later does not take the place of the one that is read.
       this.chooser.update(this.runs, unreadable, this.chosenKeys());
     } catch (error) {
       this.messages.fail(error, "server");
