@@ -75,11 +75,11 @@ class ReportContent:
         steps = f"{self.evidence.facts.steps:,} steps{' so far' if self.running else ''}"
         if self.causes:
             likely = [cause.title for cause in self.causes if cause.is_likely]
-            return f"problems in {steps}: {', '.join(likely[:SHOWN])}."
+            gaps = f"; {self._gaps}" if self._gaps else ""
+            return f"problems in {steps}: {', '.join(likely[:SHOWN])}{gaps}."
         found = counted(len(self.evidence.findings), "findings") if self.evidence.findings else ""
         why = "the training is running still" if self.running else "no report was stored"
-        last = "" if self._paused is None else f"individual parameters were measured last at step {self._paused:,}"
-        return f"no cause found in {steps}; {', '.join(filter(None, [why, found, last]))}."
+        return f"no cause found in {steps}; {', '.join(filter(None, [why, found, self._gaps]))}."
 
     @property
     def state(self) -> str:
@@ -124,6 +124,17 @@ class ReportContent:
             else f"{since} before the end"
         )
         return [f"{told}, the last at step {last:,}, {ago}."]
+
+    @property
+    def _gaps(self) -> str:
+        """At how many of the steps individual parameters were measured, unless at all; and when last, if long ago."""
+        if self.measured_steps is None:
+            return ""
+        count, steps = self.measured_steps[0], self.evidence.facts.steps
+        how_often = f"at {share_of(count, steps, 'steps')}" if count < steps else ""
+        last = "" if self._paused is None else f"last at step {self._paused:,}"
+        told = ", ".join(filter(None, [how_often, last]))
+        return f"individual parameters were measured {told}" if told else ""
 
     @property
     def _paused(self) -> int | None:

@@ -119,12 +119,16 @@ def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path):
     ("schedule", "told", "headline"),
     [
         (stepscope.Schedule(), "measured at all 60 steps so far.", ""),
-        (stepscope.Schedule(every=10), "measured at 6 of 60 steps so far.", ""),
+        (
+            stepscope.Schedule(every=10),
+            "measured at 6 of 60 steps so far.",
+            ", individual parameters were measured at 6 of 60 steps",
+        ),
         (
             stepscope.Schedule(end=10),
             "measured at 10 of 60 steps so far, the last at step 9, 50 steps ago: measuring pauses, to limit the "
             "overhead or as its schedule says.",
-            "individual parameters were measured last at step 9",
+            ", individual parameters were measured at 10 of 60 steps, last at step 9",
         ),
     ],
 )
@@ -143,7 +147,7 @@ def test_a_run_that_lives_says_when_measuring_pauses(tmp_path, schedule, told, h
             session = Asked(tmp_path).json("verdict")["sessions"][0]
         assert session["measured"][-1] == f"Individual parameters were {told}"
         assert session["verdict"].endswith(f"{headline}.")
-        assert ("measured last" in session["verdict"]) is bool(headline)
+        assert ("were measured" in session["verdict"]) is bool(headline)
 
 
 @pytest.mark.parametrize("again_from", [0, 30])
