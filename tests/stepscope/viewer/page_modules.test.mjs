@@ -11,6 +11,7 @@ const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
 const { cells, union } = await import(new URL("charts/joined.js", PAGE));
 const { divisorOf } = await import(new URL("charts/heights.js", PAGE));
+const { barPixels, spread } = await import(new URL("histograms/spread.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
 const { numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
@@ -194,4 +195,27 @@ test("very large values are divided so that their range can be drawn, and others
     assert.ok(largest / divisor >= 1e5 && largest / divisor < 1e8);
     assert.match(Number(divisor.toPrecision(12)).toExponential(), /^1e/);
   }
+});
+
+test("few elements of a histogram are bars, not scattered lines", () => {
+  const axis = { place: (value) => value / 100, ticks: [] };
+  const histogram = (bins, each, zero_bin = -1) => {
+    const [low, high] = [bins.indexOf(bins.find(Boolean)), bins.findLastIndex(Boolean) + 1];
+    return { rows: 1, wide: 100, meta: { zero_bin }, columns: { count: [each * bins.filter(Boolean).length], bins: bins.map((one) => one * each), edges: Array.from({ length: 101 }, (_, edge) => edge), min: [low], max: [high] } };
+  };
+  const every = (start, end, step) => Array.from({ length: 100 }, (_, place) => +(place >= start && place < end && (place - start) % step === 0));
+  const few = histogram(every(20, 61, 4), 1); // 11 elements from 20 to 61
+  const wide = barPixels(few, 100);
+  assert.equal(wide, 11);
+  const bars = spread(few, 0, axis, 100);
+  assert.ok(bars.every((share, pixel) => share > 0 === (pixel >= 20 && pixel < 61)), "only within the range, and there without a gap");
+  assert.equal(new Set(bars.slice(22, 33)).size, 1);
+  const many = histogram(every(20, 61, 4), 1e6);
+  assert.equal(barPixels(many, 100), 1);
+  assert.deepEqual([...spread(many, 0, axis, 100)].map(Math.ceil), every(20, 61, 4));
+  const zeros = histogram(every(20, 61, 4), 1, 40);
+  zeros.columns.bins[40] = 50;
+  const shown = spread(zeros, 0, axis, 100);
+  assert.ok(shown[40] === 1 && shown[41] < 1 && shown[39] < 1, "zeros stay in their bin");
+  assert.ok(Math.max(...shown.filter((_, pixel) => pixel !== 40)) === 1, "and the others set the scale");
 });

@@ -4,6 +4,7 @@ import { stepText } from "../text/format.js";
 import { TABLE } from "../layers/scale.js";
 import { axisOf } from "./axis.js";
 import { rowAt, rowText } from "./found.js";
+import { spread } from "./spread.js";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 10, 6, 22];
 const FONT = "11px system-ui, sans-serif";
@@ -52,31 +53,6 @@ export class Picture {
     this.canvas.setAttribute("aria-label", `${words[look.mode]}; ${found.map((one) => `${one.run.name}, ${rowText(one, rowAt(one, look.step))}`).join("; ")}`);
   }
 
-  /**
-   * How many elements fall on each of some pixels along the axis, as a share of the fullest pixel. Zeros may be many:
-   * their number stands beside the picture, so that the others set its scale.
-   * @param {Found} found @param {number} row @param {import("./axis.js").Axis} axis @param {number} size
-   */
-  spread({ columns, wide, meta }, row, axis, size) {
-    const pixels = new Float64Array(size);
-    const order = Array.from({ length: wide }, (_, bin) => bin).sort((a, b) => +(a === meta.zero_bin) - +(b === meta.zero_bin));
-    let most = 0;
-    for (const bin of order) {
-      const count = columns.bins[row * wide + bin];
-      if (bin === meta.zero_bin) most = Math.max(...pixels);
-      if (!count) continue;
-      const from = axis.place(Math.max(columns.edges[bin], columns.min[row])) * size;
-      const to = Math.max(axis.place(Math.min(columns.edges[bin + 1], columns.max[row])) * size, from + 0.01);
-      for (let pixel = Math.min(size - 1, Math.floor(from)); pixel < Math.min(size, Math.ceil(to)); pixel++) {
-        const covered = Math.min(to, pixel + 1) - Math.max(from, pixel);
-        if (covered > 0) pixels[pixel] += (count * covered) / (to - from);
-        else if (from >= size) pixels[size - 1] += count;
-      }
-    }
-    most ||= Math.max(...pixels) || 1;
-    return pixels.map((count) => Math.min(1, count / most));
-  }
-
   /** @typedef {{x: number, y: number, width: number, height: number}} Box */
 
   /** Runs lie below each other: colours cannot lie over each other. @param {CanvasRenderingContext2D} context @param {Found[]} all @param {import("./axis.js").Axis} axis @param {Box} box @param {number} first @param {number} last */
@@ -95,7 +71,7 @@ export class Picture {
         if (step < found.columns.step[0] || step > found.columns.last_step[found.rows - 1]) continue;
         const row = rowAt(found, step + 1e-9);
         if (row !== drawn) {
-          pixels = this.spread(found, row, axis, picture.height);
+          pixels = spread(found, row, axis, picture.height);
           drawn = row;
         }
         for (let y = 0; y < picture.height; y++) {
@@ -148,7 +124,7 @@ export class Picture {
       const base = count === 1 ? box.y + box.height : box.y + high + ((box.height - high) * place) / (count - 1);
       for (const found of all) {
         const row = look.mode === "step" ? rowAt(found, look.step) : Math.round((place * (found.rows - 1)) / Math.max(1, count - 1));
-        const pixels = this.spread(found, row, axis, size);
+        const pixels = spread(found, row, axis, size);
         context.beginPath();
         context.moveTo(box.x, base);
         for (let x = 0; x < size; x++) context.lineTo(box.x + (box.width * (x + 0.5)) / size, base - high * pixels[x]);
@@ -181,9 +157,11 @@ export class Picture {
       }
     }
     context.textBaseline = "alphabetic";
-    for (let tick = 0; tick <= 4; tick++) {
-      context.textAlign = tick === 0 ? "left" : tick === 4 ? "right" : "center";
+    for (let tick = 0, before = NaN; tick <= 4; tick++) {
       const step = Math.round(first + ((last - first) * tick) / 4);
+      if (step === before) continue;
+      before = step;
+      context.textAlign = tick === 0 ? "left" : tick === 4 ? "right" : "center";
       context.fillText(`${tick ? "" : "step "}${stepText(step)}`, box.x + (box.width * tick) / 4, box.y + box.height + 16);
     }
     context.strokeStyle = cssColour("--text");

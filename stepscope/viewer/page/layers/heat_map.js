@@ -8,7 +8,10 @@ const NAMES = 230;
 const BELOW = 22;
 const FONT = "11px system-ui, sans-serif";
 const PART_OF_WINDOW = 0.62;
+const HIGHEST_ROW = 28;
 const HOLD = 16;
+/** Of so few steps, each has its number below. */
+const FEW_STEPS = 12;
 const MOST_PIXELS = 16_000;
 
 /**
@@ -62,7 +65,7 @@ export class HeatMap {
     this.rows = rows;
     this.range = range;
     this.scale = scale;
-    this.rowHeight = Math.max(1, Math.min(20, Math.floor((innerHeight * PART_OF_WINDOW) / Math.max(1, rows.length)) || 1));
+    this.rowHeight = Math.max(1, Math.min(HIGHEST_ROW, Math.floor((innerHeight * PART_OF_WINDOW) / Math.max(1, rows.length)) || 1));
     if (rows.length <= MOST_PIXELS / 4) this.rowHeight = Math.max(3, this.rowHeight);
     const height = rows.length * this.rowHeight + BELOW;
     for (const canvas of [this.canvas, this.marks]) {
@@ -165,10 +168,14 @@ export class HeatMap {
     const y = rows.length * rowHeight + 12;
     context.fillStyle = cssColour("--muted");
     const [first, last] = this.range;
-    for (let tick = 0; tick <= 5; tick++) {
-      const step = Math.round(first + ((last - first) * tick) / 5);
-      context.textAlign = tick === 0 ? "left" : tick === 5 ? "right" : "center";
-      context.fillText(`${tick === 0 ? "step " : ""}${stepText(step)}`, NAMES + (this.plotWidth * tick) / 5, y);
+    const parts = last - first < FEW_STEPS ? last - first : 5;
+    const cell = this.plotWidth / (last + 1 - first);
+    for (let tick = 0; tick <= parts; tick++) {
+      const step = Math.round(first + ((last - first) * tick) / (parts || 1));
+      const isEdge = cell < 40 && (tick === 0 || tick === parts);
+      context.textAlign = !isEdge ? "center" : tick === 0 ? "left" : "right";
+      const x = NAMES + (step - first) * cell + (!isEdge ? cell / 2 : tick === 0 ? 0 : cell);
+      context.fillText(`${tick === 0 ? "step " : ""}${stepText(step)}`, x, y);
     }
   }
 
