@@ -4,11 +4,16 @@ Run: ``python benchmarks/integrations.py``. Each framework trains a two-layer ne
 callback. Added up for each step is the processor time of this thread in the callback's hooks, less that of the
 session's own step where a hook takes it. The first hundred steps, and beginning and end of the training, are left out.
 The mean has what the framework logs in it, at its default of steps or at every 50th.
+
+At steps chosen at random, half of all, empty hooks are measured in the same places: where a step has filled the
+processor's caches, measuring an empty function takes ten microseconds and more. What the hooks add is the difference;
+the last column is what the empty ones take.
 """
 
 import argparse
 import functools
 import os
+import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -42,44 +47,95 @@ ONCE = (
 
 
 class Meter:
-    """Adds up the time in hooks, from the warm-up on; a step of the session counts the other way."""
+    """Adds up the time in hooks by step, less that of the session's step where a hook takes it.
+
+    Attributes:
+        micros: The microseconds of each step.
+        empty: Those of the steps with empty hooks.
+    """
 
     def __init__(self) -> None:
-        self.micros = [0.0]  # of each step, the last of which has not ended
-        self._depth = 0
+        self.micros: list[float] = []
+        self.empty: list[float] = []
+        self._random = random.Random(0)
+        self._is_empty = self._is_inside = self._has_stepped = False
+        self._spent, self._steps = 0.0, 0
 
-    def hook(self, function: Callable[..., Any], sign: int) -> Callable[..., Any]:
-        """Returns the function, measured; of hooks within each other the outermost counts."""
+    def hook(self, function: Callable[..., Any], instead: Callable[..., Any] | None) -> Callable[..., Any]:
+        """Returns the hook, measured; of hooks within each other the outermost counts.
+
+        Args:
+            function: The hook.
+            instead: Takes the place of a hook that takes the session's step, and does nothing else. Before any other
+                one a function is called that does nothing at all.
+        """
 
         @functools.wraps(function)
         def measured(*args: Any, **kwargs: Any) -> Any:
-            if sign > 0 and self._depth:
+            if self._is_inside:
                 return function(*args, **kwargs)
-            self._depth += sign > 0
-            inside, start = self._depth, time.thread_time()
+            self._is_inside = True
             try:
+                if not self._is_empty or instead is not None:
+                    return self._timed(instead if self._is_empty and instead is not None else function, args, kwargs)
+                self._timed(_nothing, args, kwargs)
                 return function(*args, **kwargs)
             finally:
-                spent = (time.thread_time() - start) * 1e6
-                self._depth -= sign > 0
-                if sign > 0 or inside:
-                    self.micros[-1] += sign * spent
-                if sign < 0:
-                    self.micros.append(0.0)
+                self._is_inside = False
+                if self._has_stepped:
+                    self._end()
 
         return measured
 
+    def step(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the session's step, measured: the hooks after it belong to the next one."""
+
+        @functools.wraps(function)
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            start = time.thread_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._has_stepped = True
+                if self._is_inside:
+                    self._spent -= (time.thread_time() - start) * 1e6
+                else:
+                    self._end()
+
+        return measured
+
+    def _timed(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        start = time.thread_time()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._spent += (time.thread_time() - start) * 1e6
+
+    def _end(self) -> None:
+        if self._steps >= WARM_UP:
+            (self.empty if self._is_empty else self.micros).append(self._spent)
+        self._spent, self._has_stepped, self._steps = 0.0, False, self._steps + 1
+        self._is_empty = self._random.random() < 0.5
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    pass
+
 
 @contextmanager
-def metered(*classes: type) -> Iterator[Meter]:
-    """Measures the hooks that the classes define themselves, but those that are called once."""
+def metered(*classes: type, **instead: Callable[..., Any]) -> Iterator[Meter]:
+    """Measures the hooks that the classes define themselves, but those that are called once.
+
+    ``instead`` has those that take the session's step, by their names; see ``Meter.hook``.
+    """
     meter, kept = Meter(), []
-    names = [(one, name, 1) for one in classes for name in vars(one) if not name.startswith("_") and name not in ONCE]
-    for one, name, sign in [*names, (DebugSession, "step", -1)]:
+    names = [(one, name) for one in classes for name in vars(one) if not name.startswith("_") and name not in ONCE]
+    for one, name in [*names, (DebugSession, "step")]:
         function = vars(one)[name]
         if callable(function) and not isinstance(function, type):
             kept.append((one, name, function))
-            setattr(one, name, meter.hook(function, sign))
+            is_step = one is DebugSession
+            setattr(one, name, meter.step(function) if is_step else meter.hook(function, instead.get(name)))
     try:
         yield meter
     finally:
@@ -91,10 +147,11 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-def lightning(run: Path, batches: list[Batch], *, clip: float | None = None) -> Meter:
+def lightning(run: Path, batches: list[Batch], **clipping: Any) -> Meter:
     import lightning as framework
 
     from stepscope.integrations.lightning import StepscopeCallback
+    from stepscope.integrations.unclipped_norm import UnclippedNorm
 
     class Digits(framework.LightningModule):
         def __init__(self) -> None:
@@ -115,10 +172,9 @@ def lightning(run: Path, batches: list[Batch], *, clip: float | None = None) -> 
         "enable_progress_bar": False,
         "enable_model_summary": False,
     }
-    trainer = framework.Trainer(
-        max_epochs=1, accelerator="cpu", gradient_clip_val=clip, callbacks=[StepscopeCallback(run, sinks=[])], **quiet
-    )
-    with metered(StepscopeCallback) as meter:
+    callback = StepscopeCallback(run, sinks=[])
+    trainer = framework.Trainer(max_epochs=1, accelerator="cpu", callbacks=[callback], **clipping, **quiet)
+    with metered(StepscopeCallback, UnclippedNorm) as meter:
         trainer.fit(Digits(), torch.utils.data.DataLoader(batches, batch_size=None))
     return meter
 
@@ -200,7 +256,11 @@ def keras(run: Path, batches: list[Batch]) -> Meter:
     model = framework.Sequential([framework.Input((64,)), layers.Dense(128, activation="relu"), layers.Dense(10)])
     model.compile(framework.optimizers.SGD(0.01), framework.losses.SparseCategoricalCrossentropy(from_logits=True))
     inputs, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
-    with metered(StepscopeCallback) as meter:
+
+    def step(callback: Any, *args: Any, **kwargs: Any) -> None:
+        callback._training.sessions[0].step()
+
+    with metered(StepscopeCallback, on_train_batch_end=step) as meter:
         model.fit(inputs, labels, batch_size=32, verbose=0, callbacks=[StepscopeCallback(run, sinks=[])])
     return meter
 
@@ -264,7 +324,10 @@ def torchtitan(run: Path, batches: list[Batch]) -> Meter:
 
 SIDES: dict[str, Callable[[Path, list[Batch]], Meter]] = {
     "lightning": lightning,
-    "lightning, clipping": functools.partial(lightning, clip=1.0),
+    "lightning, clipping": functools.partial(lightning, gradient_clip_val=1.0),
+    "lightning, clipping by value": functools.partial(
+        lightning, gradient_clip_val=1.0, gradient_clip_algorithm="value"
+    ),
     "transformers": transformers,
     "accelerate": accelerate,
     "ignite": ignite,
@@ -281,16 +344,16 @@ def main() -> None:
     parser.add_argument("--only", choices=SIDES, action="append", help="these frameworks alone")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{'µs a step':24}{'steps':>8}{'median':>8}{'mean':>8}")
+    print(f"{'µs a step':32}{'steps':>8}{'median':>8}{'mean':>8}{'empty':>8}")
     for name in given.only or SIDES:
         if find_spec(name.partition(",")[0]) is None:
-            print(f"{name:24} is not installed")
+            print(f"{name:32} is not installed")
             continue
         with tempfile.TemporaryDirectory() as folder:
             batches = digit_batches(given.steps, 32, 64)
             meter = SIDES[name](Path(folder) / "run", [batches[step % len(batches)] for step in range(given.steps)])
-        counted = meter.micros[WARM_UP:-1] or meter.micros
-        print(f"{name:24}{len(counted):8}{median(counted):8.1f}{fmean(counted):8.1f}", flush=True)
+        added = [of(meter.micros) - of(meter.empty) for of in (median, fmean)]
+        print(f"{name:32}{len(meter.micros):8}{added[0]:8.1f}{added[1]:8.1f}{median(meter.empty):8.1f}", flush=True)
 
 
 if __name__ == "__main__":

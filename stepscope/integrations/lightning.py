@@ -71,7 +71,7 @@ class StepscopeCallback(Watcher, Callback):
             is_own = clipping not in ("lightning", "pytorch_lightning")
             clips = pl_module.automatic_optimization and (trainer.gradient_clip_val or is_own)
             if clips:
-                self._unclipped = UnclippedNorm(parts[0].model, self._training, by_trainer=not is_own)
+                self._unclipped = UnclippedNorm(parts[0].optimizer, self._training, by_trainer=not is_own)
             if self._metrics is not None:
                 self._metrics.begin()
 

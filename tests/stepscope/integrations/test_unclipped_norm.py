@@ -33,7 +33,7 @@ def recorded(folder, gradients, clip, *, by_trainer=True, dtype=torch.float32):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
     training = WatchedTraining("test", folder, sinks=[])
     training.watch([Part(model, optimizer)])
-    norm = UnclippedNorm(model, training, by_trainer=by_trainer)
+    norm = UnclippedNorm(optimizer, training, by_trainer=by_trainer)
     for gradient in gradients:
         model.weight.grad = torch.tensor([gradient], dtype=dtype)
         norm.see()
