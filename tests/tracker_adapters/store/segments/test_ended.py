@@ -1,6 +1,7 @@
 """A segment that nobody writes, read from its file: what SQLite reads of it, or nothing."""
 
 import math
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -40,7 +41,7 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(made, tmp_path):
+def ended_run(made, tmp_path):
     return shutil.copytree(made, tmp_path / "run")
 
 
@@ -87,15 +88,15 @@ def test_several_segments_are_one_series(run_folder, three_segments, monkeypatch
     assert steps.tolist() == values.tolist() == list(range(6000))
 
 
-def test_what_a_live_or_killed_writer_left_is_read_by_sqlite(folder):
-    path = segment_of(folder)
-    with stepscope.open_run(folder, sinks=[], resume=True) as run:
+def test_what_a_live_or_killed_writer_left_is_read_by_sqlite(ended_run):
+    path = segment_of(ended_run)
+    with stepscope.open_run(ended_run, sinks=[], resume=True) as run:
         run.scalar("loss", 7.0, step=5000)
         run.text("note", "late", step=5000)
         assert run.flush()
         with pytest.raises(NotEnded), ended_segment(path):
             pass
-        killed = shutil.copytree(folder, folder.parent / "killed")
+        killed = shutil.copytree(ended_run, ended_run.parent / "killed")
     with pytest.raises(NotEnded), ended_segment(segment_of(killed)):
         pass
     with stepscope.read_run(killed) as record:
@@ -105,14 +106,14 @@ def test_what_a_live_or_killed_writer_left_is_read_by_sqlite(folder):
 
 
 @pytest.mark.parametrize("what", ["resumed", "closed again", "a journal"])
-def test_a_writer_that_begins_meanwhile_is_noticed(folder, what):
-    path = segment_of(folder)
+def test_a_writer_that_begins_meanwhile_is_noticed(ended_run, what):
+    path = segment_of(ended_run)
     with pytest.raises(NotEnded), ended_segment(path) as segment:
         assert len(segment.scalars("loss")[0]) == 3000
         if what == "a journal":
             path.with_name(f"{path.name}-journal").touch()
         else:
-            run = stepscope.open_run(folder, sinks=[], resume=True)
+            run = stepscope.open_run(ended_run, sinks=[], resume=True)
             run.scalar("loss", 7.0, step=5000)
             assert run.flush()
             if what == "closed again":
@@ -121,25 +122,22 @@ def test_a_writer_that_begins_meanwhile_is_noticed(folder, what):
         run.close()
 
 
-def test_nothing_of_ours_is_locked_when_the_file_is_closed(folder):
+def test_nothing_of_ours_is_locked_when_the_file_is_closed(ended_run, monkeypatch):
     """A writer of this process has its lock on the file: opening and closing the file would give it up."""
-    with stepscope.open_run(folder, sinks=[], resume=True) as run:
+    with stepscope.open_run(ended_run, sinks=[], resume=True) as run:
         run.scalar("loss", 7.0, step=5000)
         assert run.flush()
-        opened = []
-        original = ended.open_descriptor
-        ended.open_descriptor = lambda *place: opened.append(place) or original(*place)
-        try:
-            with stepscope.read_run(folder) as record:
-                RankValues(record).read(0, "loss")
-        finally:
-            ended.open_descriptor = original
-    assert not opened
+        opened, original = [], os.open
+        monkeypatch.setattr(os, "open", lambda name, *a, **k: opened.append(str(name)) or original(name, *a, **k))
+        with stepscope.read_run(ended_run) as record:
+            RankValues(record).read(0, "loss")
+    assert opened
+    assert not [name for name in opened if name.endswith(".db")]
 
 
-def test_without_the_compiled_code_sqlite_reads(folder, monkeypatch):
+def test_without_the_compiled_code_sqlite_reads(ended_run, monkeypatch):
     monkeypatch.setattr(ended, "kernels", lambda: None)
-    with pytest.raises(NotEnded), ended_segment(segment_of(folder)):
+    with pytest.raises(NotEnded), ended_segment(segment_of(ended_run)):
         pass
 
 
@@ -156,23 +154,23 @@ def test_without_the_compiled_code_sqlite_reads(folder, monkeypatch):
         "UPDATE meta SET value = 'x' WHERE key = 'first_seq'",
     ],
 )
-def test_what_is_out_of_the_ordinary_is_read_as_before(folder, change, monkeypatch):
-    with closing(sqlite3.connect(segment_of(folder))) as connection:
+def test_what_is_out_of_the_ordinary_is_read_as_before(ended_run, change, monkeypatch):
+    with closing(sqlite3.connect(segment_of(ended_run))) as connection:
         connection.executescript(change)
-    assert read_in_both_ways(folder, monkeypatch) != ("VIEW" in change)  # a view is refused
+    assert read_in_both_ways(ended_run, monkeypatch) != ("VIEW" in change)  # a view is refused
 
 
-def test_a_damaged_file_is_read_as_sqlite_reads_it(folder, monkeypatch):
+def test_a_damaged_file_is_read_as_sqlite_reads_it(ended_run, monkeypatch):
     """Whatever byte is wrong: the file is read as SQLite reads it, or where SQLite refuses it, as it was written."""
-    path, random = segment_of(folder), np.random.default_rng(3)
+    path, random = segment_of(ended_run), np.random.default_rng(3)
     content = path.read_bytes()
-    refused, written = 0, read(folder)
+    refused, written = 0, read(ended_run)
     for _ in range(60):
         changed = bytearray(content)
         page = int(random.integers(len(content) // 4096)) * 4096
         changed[page + int(random.integers(4096 if random.random() < 0.5 else 16))] ^= 1 << int(random.integers(8))
         path.write_bytes(changed)
-        refused += not read_in_both_ways(folder, monkeypatch, written)
+        refused += not read_in_both_ways(ended_run, monkeypatch, written)
     assert refused < 60
 
 
