@@ -14,7 +14,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, Literal, TypeAlias
 
 from tracker_adapters.errors import UnsafeFileError
-from tracker_adapters.safe_files import link_file, move_file, open_file, put_on_disk, remove_file, status_of
+from tracker_adapters.safe_files import link_file, move_file, open_file, remove_file, status_of
 
 Sync: TypeAlias = Literal["nothing", "content", "name"]
 """What a power cut cannot undo.
@@ -24,6 +24,19 @@ Sync: TypeAlias = Literal["nothing", "content", "name"]
 - ``name``: it leaves the new one.
 """
 _UNFINISHED = re.compile(r"\.(?P<name>.+?)(?:\.[0-9a-f]{8})?\.part", re.DOTALL)
+
+
+def put_on_disk(path: Path) -> None:
+    """Waits until a file, or what a folder lists, is on the disk, where a power cut leaves it.
+
+    Raises:
+        OSError: When it cannot be put there; some file systems cannot with folders.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -50,18 +50,49 @@ def open_descriptor(folder: Path, relative: str | PurePath, flags: int = os.O_RD
         UnsafeFileError: When the path leads out of the folder, or to anything but a regular file.
         OSError: As ``os.open``, such as FileNotFoundError.
     """
-    with _parent(folder, relative) as (parent, name):
+    with place_of(folder, relative) as place:
+        return place.opened(flags, mode=mode)
+
+
+class Place:
+    """A path below a folder, whose parent is open: what is asked for it several times finds the same parent."""
+
+    def __init__(self, path: Path, parent: int, name: str) -> None:
+        """Takes the path, for messages, the descriptor of its parent, and the name in it."""
+        self._path, self._parent, self._name = path, parent, name
+
+    def opened(self, flags: int = os.O_RDONLY, *, mode: int = 0o644) -> int:
+        """Returns the descriptor of the file; see ``open_descriptor``."""
         try:
-            descriptor = os.open(name, flags | _ALWAYS, mode, dir_fd=parent)
+            descriptor = os.open(self._name, flags | _ALWAYS, mode, dir_fd=self._parent)
         except OSError as error:
             if error.errno in _NOT_REGULAR:
-                raise _unsafe(Path(folder, relative), "not a regular file") from error
-            error.filename = str(Path(folder, relative))
+                raise _unsafe(self._path, "not a regular file") from error
+            error.filename = str(self._path)
             raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise _unsafe(Path(folder, relative), "not a regular file")
-    return descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise _unsafe(self._path, "not a regular file")
+        return descriptor
+
+    def present(self, suffixes: Iterable[str]) -> list[str]:
+        """Returns the suffixes with which the path is a regular file's; raises UnsafeFileError for anything else."""
+        found = []
+        for suffix in suffixes:
+            with suppress(FileNotFoundError):
+                if not stat.S_ISREG(
+                    os.stat(f"{self._name}{suffix}", dir_fd=self._parent, follow_symlinks=False).st_mode
+                ):
+                    raise _unsafe(Path(f"{self._path}{suffix}"), "not a regular file")
+                found.append(suffix)
+        return found
+
+
+@contextmanager
+def place_of(folder: Path, relative: str | PurePath) -> Iterator[Place]:
+    """Opens the parent of a path below a folder for the block; raises as ``open_descriptor``."""
+    with _parent(folder, relative) as (parent, name):
+        yield Place(Path(folder, relative), parent, name)
 
 
 def open_file(folder: Path, relative: str | PurePath, mode: Mode = "rb", *, permissions: int = 0o644) -> BinaryIO:
@@ -105,19 +136,6 @@ def write_file(folder: Path, relative: str | PurePath, content: bytes) -> None:
         stream.write(content)
 
 
-def put_on_disk(path: Path) -> None:
-    """Waits until a file, or what a folder lists, is on the disk, where a power cut leaves it.
-
-    Raises:
-        OSError: When it cannot be put there; some file systems cannot with folders.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def make_folders(folder: Path, relative: str | PurePath) -> Path:
     """Makes a folder below a folder, with those between, where they do not exist; returns its path."""
     with _descended(folder, _parts(folder, relative), make=True):
@@ -156,23 +174,6 @@ def status_of(folder: Path, relative: str | PurePath) -> os.stat_result | None:
     if not stat.S_ISREG(status.st_mode):
         raise _unsafe(Path(folder, relative), "not a regular file")
     return status
-
-
-def present_of(folder: Path, relative: str | PurePath, suffixes: Iterable[str]) -> list[str]:
-    """Returns the suffixes with which a path below a folder is that of a regular file; the folder is opened once.
-
-    Raises:
-        UnsafeFileError: When there is anything else, or a link on the way.
-    """
-    found = []
-    with suppress(FileNotFoundError), _parent(folder, relative) as (parent, name):
-        for suffix in suffixes:
-            with suppress(FileNotFoundError):
-                status = os.stat(f"{name}{suffix}", dir_fd=parent, follow_symlinks=False)
-                if not stat.S_ISREG(status.st_mode):
-                    raise _unsafe(Path(folder, f"{relative}{suffix}"), "not a regular file")
-                found.append(suffix)
-    return found
 
 
 def is_folder(folder: Path, relative: str | PurePath) -> bool:

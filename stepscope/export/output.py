@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from tracker_adapters.atomic_files import unfinished_folder
+from tracker_adapters.atomic_files import put_on_disk, unfinished_folder
 from tracker_adapters.errors import RunError
-from tracker_adapters.safe_files import put_on_disk
 from tracker_adapters.store.blobs import blob_size, copy_blob
 
 from stepscope.export.selection import ExportError

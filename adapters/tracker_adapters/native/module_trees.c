@@ -15,7 +15,7 @@ static PyObject *fault(void) {
 
 static PyObject *value_of(const entry *found, int field) {
     int64_t type = found->type[field], length = length_of(type);
-    const char *at = (const char *)found->at[field];
+    const char *at = (const char *)found->start + found->at[field];
     if (type == IS_NULL) Py_RETURN_NONE;
     if (type == IS_DOUBLE) return PyFloat_FromDouble(double_of(found, field));
     if (is_integer(type)) return PyLong_FromLongLong(integer_of(found, field));
@@ -39,6 +39,7 @@ static PyObject *py_rows(PyObject *self, PyObject *arguments) {
     unsigned root;
     long long first, last;
     entry found;
+    found.mask = 0;
     if (!PyArg_ParseTuple(arguments, "iILL", &file, &root, &first, &last)) return NULL;
     tree *made = tree_at(file, root);
     if (!made) return fault();
@@ -113,8 +114,9 @@ static int look(tree *made, search *given) {
     int shift = given->any_first, n = given->n_wanted + shift, is_first = 1;
     if (shift) given->wanted[0] = INT64_MIN;
     int state = seek_entry(made, given->wanted, n);
+    entry found;
+    found.mask = 0;
     while (state > 0) {
-        entry found;
         int order = 0;
         if (read_entry(made, &found) < 0 || !is_behind(&found, given, before, is_first)) return -1;
         is_first = 0;

@@ -20,7 +20,9 @@ typedef struct {
     int64_t rowid, size;  /* 0 in an index; in bytes */
     int n;
     int64_t type[FIELDS];
-    const uint8_t *at[FIELDS];
+    int32_t at[FIELDS];  /* from the start on */
+    const uint8_t *start;
+    uint64_t header, mask;  /* of a header of up to 8 bytes: these, and which of them it has; 0 for none */
 } entry;
 
 typedef struct {
@@ -56,7 +58,7 @@ static inline int64_t length_of(int64_t type) {
 }
 
 static inline int64_t integer_of(const entry *found, int field) {
-    const uint8_t *at = found->at[field];
+    const uint8_t *at = found->start + found->at[field];
     switch (found->type[field]) {
         case 1: return (int8_t)*at;
         case 2: return (int16_t)big_endian(at, 2);
@@ -70,7 +72,7 @@ static inline int64_t integer_of(const entry *found, int field) {
 
 static inline double double_of(const entry *found, int field) {
     if (is_integer(found->type[field])) return (double)integer_of(found, field);  /* as SQLite keeps whole numbers */
-    uint64_t bits = big_endian(found->at[field], 8);
+    uint64_t bits = big_endian(found->start + found->at[field], 8);
     double value;
     memcpy(&value, &bits, 8);
     return value;

@@ -6,12 +6,12 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import cache, lru_cache, partial, wraps
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from tracker_adapters.safe_files import check_journal, give_own_copy, present_of, remove_file, status_of
+from tracker_adapters.safe_files import check_journal, give_own_copy, place_of, remove_file, status_of
 from tracker_adapters.store.fork_gate import inside
 from tracker_adapters.store.layout import below_run
 
@@ -178,8 +178,9 @@ def check_files(path: Path) -> None:
     Nor may its journal name another file; see ``check_journal``.
     """
     folder, relative = below_run(path)
-    if JOURNAL in present_of(folder, relative, SUFFIXES):
-        check_journal(folder, f"{relative}{JOURNAL}")
+    with suppress(FileNotFoundError), place_of(folder, relative) as place:
+        if JOURNAL in place.present(SUFFIXES):
+            check_journal(folder, f"{relative}{JOURNAL}")
 
 
 def unshare(path: Path) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from tracker_adapters.artifacts import KINDS
-from tracker_adapters.atomic_files import write_atomically
+from tracker_adapters.atomic_files import put_on_disk, write_atomically
 from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.safe_files import (
     is_folder,
     make_folders,
     open_file,
-    put_on_disk,
     read_file,
     remove_file,
     status_of,

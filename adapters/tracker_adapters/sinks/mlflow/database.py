@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
 
-from tracker_adapters.atomic_files import give_name
+from tracker_adapters.atomic_files import give_name, put_on_disk
 from tracker_adapters.errors import SinkError, SinkUnavailable, UnsafeFileError
 from tracker_adapters.fork_safe import TemporaryFolder
-from tracker_adapters.safe_files import check_journal, put_on_disk
+from tracker_adapters.safe_files import check_journal
 from tracker_adapters.sinks.mlflow.sqlite_uri import remove_misread_folder, sqlite_uri
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from tracker_adapters.safe_files import put_on_disk
+from tracker_adapters.atomic_files import put_on_disk
 from tracker_adapters.sink import RunInfo, StartOver
 from tracker_adapters.sinks.tensorboard.event_file import EventFile
 

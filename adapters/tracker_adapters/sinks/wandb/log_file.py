@@ -11,9 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from tracker_adapters.atomic_files import give_name, unfinished
+from tracker_adapters.atomic_files import give_name, put_on_disk, unfinished
 from tracker_adapters.formats.appended_file import AppendedFile
-from tracker_adapters.safe_files import open_file, put_on_disk
+from tracker_adapters.safe_files import open_file
 
 HEADER = struct.pack("<4sHB", b":W&B", 0xBEE1, 0)
 _BLOCK = 32 * 1024

@@ -14,7 +14,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, cast
 
-from tracker_adapters.safe_files import make_folders, open_file, put_on_disk, write_file
+from tracker_adapters.atomic_files import put_on_disk
+from tracker_adapters.safe_files import make_folders, open_file, write_file
 from tracker_adapters.sinks.wandb import records
 from tracker_adapters.sinks.wandb.rows import Cells, HtmlPage, Picture, TrackedFile
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.native.extension import kernels
-from tracker_adapters.safe_files import open_descriptor, present_of
+from tracker_adapters.safe_files import place_of
 from tracker_adapters.store.connections import SUFFIXES, has_shape
 from tracker_adapters.store.layout import below_run
 from tracker_adapters.store.segments import schema
@@ -149,19 +149,19 @@ def ended_segment(path: Path) -> Iterator[EndedSegment]:
     """
     if not hasattr(kernels(), "entries"):  # there is none, or that of an older checkout
         raise NotEnded
-    place = below_run(path)
-    try:
-        if present_of(*place, _BESIDE):
-            raise NotEnded
-        descriptor = open_descriptor(*place)
-    except (OSError, UnsafeFileError) as error:
-        raise NotEnded from error
-    try:
-        segment = EndedSegment(descriptor)
-        yield segment
-        if present_of(*place, _BESIDE) or not segment.is_unchanged:
-            raise NotEnded
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        raise NotEnded from error
-    finally:
-        os.close(descriptor)
+    with ExitStack() as opened:
+        try:
+            place = opened.enter_context(place_of(*below_run(path)))
+            if place.present(_BESIDE):
+                raise NotEnded
+            descriptor = place.opened()
+        except (OSError, UnsafeFileError) as error:
+            raise NotEnded from error
+        opened.callback(os.close, descriptor)
+        try:
+            segment = EndedSegment(descriptor)
+            yield segment
+            if place.present(_BESIDE) or not segment.is_unchanged:
+                raise NotEnded
+        except (ValueError, TypeError, KeyError, OSError) as error:
+            raise NotEnded from error

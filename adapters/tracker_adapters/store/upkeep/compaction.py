@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from tracker_adapters.artifacts import Alert, Page, Text
-from tracker_adapters.safe_files import move_file, open_file, put_on_disk, remove_file
+from tracker_adapters.atomic_files import put_on_disk
+from tracker_adapters.safe_files import move_file, open_file, remove_file
 from tracker_adapters.store.connections import connect
 from tracker_adapters.store.layout import SCHEMA_VERSION, SegmentName, below_run, compacted_path, segment_name
 from tracker_adapters.store.segments import schema
