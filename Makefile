@@ -44,7 +44,7 @@ docs: $(EXTENSION)
 	$(BIN)/python -m sphinx -W --keep-going -n -q -E -c docs/site -b html docs build/site
 
 fast: $(EXTENSION) page
-	nice -n 10 $(PYTEST) tests -m "not slow and not framework and not every_seed"
+	nice -n 10 $(PYTEST) tests -m "not slow and not framework"
 
 integrations: $(EXTENSION) page browser
 	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
@@ -79,7 +79,7 @@ bench: $(EXTENSION)
 # How often the diagnosis names what is wrong: sick trainings, their repaired twins, healthy ones. Before that, whether each
 # repaired twin is better with every seed. An hour.
 zoo: $(EXTENSION)
-	$(PYTEST) tests/examples/zoo -m "slow or every_seed"
+	$(PYTEST) tests/examples/zoo -m slow --every-seed
 	$(BIN)/python -m examples.zoo.run
 
 # The tests that need a CUDA device, and what measuring costs there. Without one it says so.

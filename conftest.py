@@ -3,9 +3,11 @@
 import atexit
 import gc
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,15 +24,35 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LEFT_OUT = {"slow", "framework"}
+"""The marks of tests that ``make slow`` runs alone. Each stands in the file whose tests it marks."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a test asks ``config`` for."""
+    parser.addoption("--every-seed", action="store_true", help="train the cases of the zoo with five seeds, not one")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m "slow or framework"``, a file that names neither mark is not imported: most of them do not."""
+    asked = set(config.option.markexpr.split(" or "))
+    if asked <= LEFT_OUT and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        return not asked & _named_marks(collection_path) or None
+    return None
+
+
+def _named_marks(path: Path) -> set[str]:
+    return {*re.findall(r"\bmark\.(\w+)", path.read_text(encoding="utf-8"))}
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """A full collection takes half a second with torch and all tests in memory: none of that ever becomes garbage."""
+    """A full collection takes a second with torch and all tests in memory: none of that ever becomes garbage."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
         gc.freeze()
 
 
@@ -45,7 +67,11 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Gives all workers the same order again."""
+    """Gives all workers the same order again, and finds marks that come from elsewhere."""
+    marked = {(item.path, mark.name) for item in items for mark in item.iter_markers() if mark.name in LEFT_OUT}
+    for path, mark in marked:
+        if mark not in _named_marks(path):
+            raise pytest.UsageError(f"{path}: tests are marked {mark}, but the file does not name mark.{mark}")
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: item.path)
 

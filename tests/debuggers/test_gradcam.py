@@ -1,6 +1,7 @@
 """Grad-CAM is what captum computes, in networks of both kinds."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pytest
@@ -101,17 +102,21 @@ TRANSFORMER_LAYERS = ["blocks.0", "blocks.1", "blocks.2"]
 
 CASES = [
     # What is written in place would spoil the oracle; the weights are the same.
-    *((convolutional(inplace=True), convolutional(inplace=False), layer, layer) for layer in CONVOLUTIONAL_LAYERS),
-    *((transformer(), transformer(), layer, f"{layer}.grid") for layer in TRANSFORMER_LAYERS),
-    (transformer(), transformer(), "patches", "patches"),
+    *(
+        (partial(convolutional, inplace=True), partial(convolutional, inplace=False), layer, layer)
+        for layer in CONVOLUTIONAL_LAYERS
+    ),
+    *((transformer, transformer, layer, f"{layer}.grid") for layer in TRANSFORMER_LAYERS),
+    (transformer, transformer, "patches", "patches"),
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{type(case[0]).__name__}-{case[2]}")
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{getattr(case[1], 'func', case[1]).__name__}-{case[2]}")
 @pytest.mark.parametrize("target_class", [None, [5, 0]])
 def test_the_map_is_that_of_captum(case, target_class, photographs):
     captum = pytest.importorskip("captum.attr")
-    network, twin, layer, twin_layer = case
+    make_network, make_twin, layer, twin_layer = case
+    network, twin = make_network(), make_twin()
 
     result = GradCAMDebugger(layer, target_class)({"inputs": photographs}, network)
 

@@ -9,18 +9,15 @@ from examples.zoo.cases import cases
 SEEDS = 5
 
 
-def twins(half, part="tuned"):
-    """Parametrizes with the quick cases of a half and seeds: one of each case is slow, ``make zoo`` runs all."""
+def parametrize_twins(metafunc: pytest.Metafunc, half: str, part: str = "tuned") -> None:
+    """Parametrizes with the quick cases of a half, each with one seed, or with all of them for ``--every-seed``."""
     chosen = [case for case in cases(part) if not case.slow and case.half == half]
-    return pytest.mark.parametrize(
+    seeds = (lambda name: range(SEEDS)) if metafunc.config.getoption("--every-seed") else _one_seed
+    metafunc.parametrize(
         ("case", "seed"),
-        [
-            pytest.param(case, seed, marks=_mark(case, seed), id=f"{case.name}-{seed}")
-            for case in chosen
-            for seed in range(SEEDS)
-        ],
+        [pytest.param(case, seed, id=f"{case.name}-{seed}") for case in chosen for seed in seeds(case.name)],
     )
 
 
-def _mark(case, seed):
-    return pytest.mark.slow if crc32(case.name.encode()) % SEEDS == seed else pytest.mark.every_seed
+def _one_seed(name: str) -> list[int]:
+    return [crc32(name.encode()) % SEEDS]

@@ -1,10 +1,14 @@
 """The cases of the half that is held out, if there is one."""
 
 import pytest
-from zoo_twins import twins
+from zoo_twins import parametrize_twins
 
 
+def pytest_generate_tests(metafunc):
+    parametrize_twins(metafunc, "", "held_out")
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@twins("", "held_out")
 def test_every_repaired_twin_is_better(case, seed, check):
     check(case, seed)

@@ -1,10 +1,14 @@
 """The cases of the fifth half that was held out."""
 
 import pytest
-from zoo_twins import twins
+from zoo_twins import parametrize_twins
 
 
+def pytest_generate_tests(metafunc):
+    parametrize_twins(metafunc, "opened5")
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@twins("opened5")
 def test_every_repaired_twin_is_better(case, seed, check):
     check(case, seed)

@@ -47,27 +47,29 @@ def parameters(function):
 
 
 class TestSignatures:
-    real = pytest.importorskip("wandb")
+    @pytest.fixture
+    def real(self):
+        return pytest.importorskip("wandb")
 
     @pytest.mark.parametrize(
         "name", ["init", "log", "watch", "unwatch", "alert", "define_metric", "save", "log_artifact", "finish", "login"]
     )
-    def test_each_call_has_the_arguments_of_w_and_b(self, name):
-        theirs = [one for one in parameters(getattr(self.real, name)) if one != "self"]
+    def test_each_call_has_the_arguments_of_w_and_b(self, name, real):
+        theirs = [one for one in parameters(getattr(real, name)) if one != "self"]
         assert [one for one in parameters(getattr(wandb, name)) if one not in ("quiet",)] == theirs
 
     @pytest.mark.parametrize(
         "name", ["log", "watch", "unwatch", "alert", "define_metric", "save", "log_artifact", "finish"]
     )
-    def test_each_method_of_a_run_has_its_arguments(self, name):
-        assert parameters(getattr(wandb.Run, name)) == parameters(getattr(self.real.Run, name))
+    def test_each_method_of_a_run_has_its_arguments(self, name, real):
+        assert parameters(getattr(wandb.Run, name)) == parameters(getattr(real.Run, name))
 
     @pytest.mark.parametrize("name", ["Image", "Histogram", "Table", "Html", "Audio", "Video", "Artifact"])
-    def test_each_data_type_has_its_arguments(self, name):
-        assert parameters(getattr(wandb, name).__init__) == parameters(getattr(self.real, name).__init__)
+    def test_each_data_type_has_its_arguments(self, name, real):
+        assert parameters(getattr(wandb, name).__init__) == parameters(getattr(real, name).__init__)
 
-    def test_what_is_not_here_is_named_at_once(self):
-        for name in set(self.real.__all__) - set(dir(wandb)):
+    def test_what_is_not_here_is_named_at_once(self, real):
+        for name in set(real.__all__) - set(dir(wandb)):
             with pytest.raises(AttributeError, match=f"has no {name}: there are AlertLevel, Artifact"):
                 getattr(wandb, name)
 
