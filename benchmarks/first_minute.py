@@ -51,7 +51,7 @@ if folder:
 DEMO = """
 import sys
 from stepscope.demo.run import run_demo
-run_demo(None, epochs=6, sinks=sys.argv[1].split(","))
+run_demo(None, epochs=int(sys.argv[2]), sinks=sys.argv[1].split(","))
 """
 CACHED = ("nothing", "bytecode", "everything")
 TITLES = (
@@ -86,18 +86,21 @@ class Side:
         return done.stdout
 
 
-def first_minutes(side: Side, sinks: str) -> list[dict[str, float]]:
-    """Returns the seconds of each figure for nothing, bytecode and everything cached."""
+def first_minutes(side: Side, sinks: str, epochs: int, bytecode: Path | None = None) -> list[dict[str, float]]:
+    """Returns the seconds of each figure for nothing, bytecode and everything cached.
+
+    With ``bytecode``, a folder that all figures share, torch is compiled for the first of them alone.
+    """
     figures: list[dict[str, float]] = [{} for _ in CACHED]
     programs = {
         "import": lambda **where: float(side.run(IMPORT, **where)),
         "step": lambda **where: float(side.run(FIRST_STEP, "", **where)),
         "watched": lambda **where: float(side.run(FIRST_STEP, tempfile.mkdtemp(dir=where["home"]) + "/run", **where)),
-        "demo": lambda **where: trained_in(side.run(DEMO, sinks, **where)),
+        "demo": lambda **where: trained_in(side.run(DEMO, sinks, str(epochs), **where)),
     }
     for name, program in programs.items():
         with tempfile.TemporaryDirectory() as folder:
-            caches, first, second = Path(folder, "bytecode"), Path(folder, "first"), Path(folder, "second")
+            caches, first, second = bytecode or Path(folder, "bytecode"), Path(folder, "first"), Path(folder, "second")
             for home, cached, found in zip((first, second, second), CACHED, figures, strict=True):
                 home.mkdir(exist_ok=True)
                 found[name] = program(caches=caches, home=home)
@@ -130,6 +133,7 @@ def main() -> None:
     parser.add_argument("--beside-python", default=sys.executable, help="the Python that runs it")
     parser.add_argument("--beside-path", action="append", default=[], help="a folder that it imports from, too")
     parser.add_argument("--json", type=Path, help="a file for all figures")
+    parser.add_argument("--tiny", action="store_true", help="compile torch once, to try the command")
     arguments = parser.parse_args()
     sides = [Side("this checkout", Path(__file__).resolve().parent.parent, sys.executable)]
     if arguments.beside:
@@ -138,7 +142,11 @@ def main() -> None:
     found: dict[str, list[list[dict[str, float]]]] = {side.name: [] for side in sides}
     for number in range(arguments.rounds):
         for side in reversed(sides) if number % 2 else sides:
-            found[side.name].append(first_minutes(side, arguments.sinks))
+            if arguments.tiny:
+                with tempfile.TemporaryDirectory() as folder:
+                    found[side.name].append(first_minutes(side, arguments.sinks, 2, Path(folder)))
+            else:
+                found[side.name].append(first_minutes(side, arguments.sinks, 6))
     print(", ".join(f"{name} {value}" for name, value in machine().items() if value is not None))
     print(TITLES)
     for name, rounds in found.items():

@@ -6,8 +6,6 @@ A plain and a watched copy of one model step in turn on the same data; docs/benc
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,10 +14,9 @@ from typing import Any
 from watched.cases import GROUPS, Case, cases
 from watched.machine import machine
 from watched.our_sides import OURS
+from watched.processes import apart, forked
 from watched.sides import THEIRS
 from watched.table import TITLES, print_case, print_scaling, rows_of
-
-TIMEOUT_S = 900.0
 
 
 def parse() -> argparse.Namespace:
@@ -30,6 +27,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="torch's threads; by default torch's own choice")
     parser.add_argument("--json", type=Path, help="a file for everything measured; by default it is the last line")
     parser.add_argument("--tiny", action="store_true", help="tiny models, to try the command")
+    parser.add_argument("--forked", action="store_true", help="import torch once for all sides, to try the command")
     arguments = parser.parse_args()
     if arguments.sides and (unknown := set(arguments.sides.split(",")) - TITLES.keys()):
         parser.error(f"unknown sides {', '.join(sorted(unknown))}; expected some of {', '.join(TITLES)}")
@@ -49,17 +47,9 @@ def measure(name: str, case: Case, side: str, arguments: argparse.Namespace) -> 
             "threads": arguments.threads,
             "tiny": arguments.tiny,
         }
-        command = [sys.executable, "-m", "watched.one_side", json.dumps(task)]
-        paths = [str(Path(__file__).parent.absolute()), os.environ.get("PYTHONPATH", "")]
-        environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        try:
-            done = subprocess.run(
-                command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return {"error": f"not done after {TIMEOUT_S:.0f} s"}
-        if done.returncode:
-            return {"error": (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]}
+        error = (forked if arguments.forked else apart)(task, Path(folder))
+        if error is not None:
+            return {"error": error}
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
         return found
 

@@ -66,9 +66,9 @@ def test_what_integrations_add_is_measured(tmp_path):
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
-    """What one command prints and measures of all sides; it runs each in a process of its own."""
+    """What one command prints and measures of all sides."""
     folder = tmp_path_factory.mktemp("sides")
-    return watched_step(folder, "--model", "transformer", "--sides", ",".join(SIDES))
+    return watched_step(folder, "--forked", "--model", "transformer", "--sides", ",".join(SIDES))
 
 
 @pytest.mark.slow
@@ -88,12 +88,18 @@ def test_a_side_watches_a_step(side, measured):
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
 def test_all_models_in_one_run(tmp_path):
-    printed, cases = watched_step(tmp_path, "--model", "all", "--sides", "gradients")
+    printed, cases = watched_step(tmp_path, "--forked", "--model", "all", "--sides", "gradients")
     assert list(cases) == GROUPS["all"]
     assert all(f"\n{name}" in printed for name in cases)
     for rows in cases.values():
         assert "error" not in rows["gradients"]
         assert rows["gradients"]["stored_bytes_a_histogram"] > 0
+
+
+@pytest.mark.slow
+def test_a_side_is_measured_in_a_process_of_its_own(tmp_path):
+    _, cases = watched_step(tmp_path, "--model", "many", "--sides", "gradients")
+    assert cases["many"]["gradients"]["same_weights"]
 
 
 def test_an_unknown_side_is_named(tmp_path):
@@ -104,7 +110,9 @@ def test_an_unknown_side_is_named(tmp_path):
 @pytest.mark.slow
 @pytest.mark.timeout(TIMEOUT_S)
 def test_the_first_minute_is_measured_with_nothing_and_with_everything_cached(tmp_path):
-    printed, errors = run(tmp_path, "first_minute.py", "--rounds", "1", "--sinks", "local", timeout_s=TIMEOUT_S)
+    printed, errors = run(
+        tmp_path, "first_minute.py", "--rounds", "1", "--sinks", "local", "--tiny", timeout_s=TIMEOUT_S
+    )
     rows = [line.split("|")[1:-1] for line in printed.splitlines() if line.startswith("| this checkout")]
     assert [row[1].strip() for row in rows] == ["nothing", "bytecode", "everything"]
     assert all(float(cell) > 0 for row in rows for cell in [*row[2:5], row[6]])
