@@ -24,7 +24,7 @@ from debuggers.measurement.measure import summarize
 from stepscope.doctor import examine
 logging.basicConfig(format="%(message)s")
 print(*(summarize([torch.arange(5.0)])[0].mean for _ in range(2)))
-print(dict(row for title, rows in examine() if title == "training" for row in rows)["measuring"])
+print(next(dict(rows) for title, rows in examine() if title == "training")["measuring"])
 """
 
 
