@@ -29,6 +29,15 @@ class Evidence:
         """The series of that name; an empty one if it was not seen."""
         return self.series.get(name, EMPTY)
 
+    @property
+    def validation(self) -> Series:
+        """The validation loss: what the loop told, else what was seen, unless most steps had such a loss.
+
+        What is computed that often belongs to the training: pseudo-labels, or a loss before and after each step.
+        """
+        told, seen = self["validation/loss"], self["evaluation/loss"]
+        return told if len(told) or 2 * len(seen) > len(self["loss"]) else seen
+
     def of_tensors(self, name: str) -> Mapping[str, Series]:
         """The series of one signal of many tensors, by their names; empty if it was not seen."""
         return self.tensors.get(name, {})

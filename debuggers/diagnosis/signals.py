@@ -85,6 +85,11 @@ OF_A_STEP: Final = (
         "evaluation/entropy",
         "mean entropy of the classes' probabilities, in nats, in the first call after a step that needs no gradients",
     ),
+    Signal(
+        "evaluation/loss",
+        "mean of torch's own losses over the rows of calls without gradients after a step, for losses of the "
+        "training's kind and rows that were not trained on",
+    ),
     Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy or variance"),
     Signal("correlation", "Pearson's correlation of outputs and targets over the batch, for a regression"),
     Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),

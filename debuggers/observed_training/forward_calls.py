@@ -11,6 +11,7 @@ from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values, is_training_forward
+from debuggers.observed_training.evaluation_losses import EvaluationLosses, OnEvaluation
 from debuggers.observed_training.graphs.graph_nodes import dtypes_of_products
 from debuggers.observed_training.graphs.loss_view import output_nodes
 from debuggers.observed_training.graphs.mixed_samples import MixedSamples
@@ -57,11 +58,13 @@ class ForwardCalls:
         stopwatch: Stopwatch,
         on_training: Callable[[], None] = lambda: None,
         on_evaluation: Callable[[torch.Tensor], None] = lambda outputs: None,
+        on_evaluation_loss: OnEvaluation = lambda loss: None,
     ) -> None:
         """Observes nothing before ``attach``.
 
         ``on_training`` is called in the thread of each training call; ``on_evaluation`` gets the outputs of the first
-        call after a step that is made without gradients, of a model none of whose layers is in training mode.
+        call after a step that is made without gradients, of a model none of whose layers is in training mode;
+        ``on_evaluation_loss`` what a loss makes of each.
         """
         self._entrances = Entrances(model)
         self._model = self._entrances.model
@@ -79,6 +82,7 @@ class ForwardCalls:
         self.validations = Validations()
         self.mixed = MixedSamples(self._model)
         self.random = RandomCalls(self._model)
+        self._evaluations = EvaluationLosses(on_evaluation_loss, isolation, stopwatch)
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
@@ -98,6 +102,7 @@ class ForwardCalls:
     def attach(self) -> None:
         """Observes the model's calls from now on."""
         if self._model is not None and not len(self._hooks):
+            self._evaluations.start()
             modules = self._entrances.modules
             for module in modules:
                 self._hooks.add_around_forward(module, self._begin, self._end)
@@ -109,6 +114,7 @@ class ForwardCalls:
         """Takes the hooks off the model, and forgets the calls since the last step."""
         self._hooks.remove()
         self._first_hooks.remove()
+        self._evaluations.stop()
         self._depth = 0
         self.step_ends(looks_closely=self._looks_closely)
 
@@ -159,6 +165,7 @@ class ForwardCalls:
         if tensor is not None and self._batch is not None and self._batch() is tensor:
             self.validations.forget_calls()
         self.random.training_goes_on()
+        self._evaluations.training_begins(tensor)
         self._given = None if tensor is None else weakref.ref(tensor)
         if tensor is not None and tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
             self.sizes.append(tensor.shape[0])
@@ -190,15 +197,11 @@ class ForwardCalls:
     def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._depth:
             return
-        if (
-            module is self._model
-            and not torch.is_grad_enabled()
-            and self.validations.calls == 1
-            and not self.validations.acted
-        ):
+        if module is self._model and not torch.is_grad_enabled() and self.validations.calls:
             with self._stopwatch, self._isolation.guard("looking at the outputs of a validation"):
                 values = next((one for one in tensors_in(output) if is_dense(one) and one.is_floating_point()), None)
-                if values is not None:
+                self._evaluations.call_ends(args, values)
+                if values is not None and self.validations.calls == 1 and not self.validations.acted:
                     self._on_evaluation(values)
         if not (self._looks_closely and is_training_forward()):
             return

@@ -16,6 +16,7 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
 from debuggers.observed_training.clip_calls import Clippings
+from debuggers.observed_training.evaluation_losses import EvaluationLoss
 from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.observed_training.invariants import InvariantLog
@@ -62,6 +63,7 @@ class TrainingObserver:
         on_step_end: Callable[[], None] = lambda: None,
         on_broken_batch: Callable[[int, int], None] = lambda step, count: None,
         on_evaluation: Callable[[int, torch.Tensor], None] = lambda step, outputs: None,
+        on_evaluation_loss: Callable[[int, EvaluationLoss], None] = lambda step, loss: None,
     ) -> None:
         """Sets it up.
 
@@ -69,7 +71,8 @@ class TrainingObserver:
         called after each backward pass of the model; ``on_step_end`` after each step of the optimizer;
         ``on_broken_batch`` gets the step of the first loss that is not
         finite, where it is known on the host and the step is not sampled, and how many of the inputs are not finite;
-        ``on_evaluation`` gets the last step and the outputs of the first call without gradients after it.
+        ``on_evaluation`` gets the last step and the outputs of the first call without gradients after it;
+        ``on_evaluation_loss`` the last step, and each loss of such a call.
         """
         self._model, self._optimizer = model, optimizer
         self._isolation, self._stopwatch = isolation, stopwatch
@@ -82,7 +85,12 @@ class TrainingObserver:
         trained = [one for one in trainable if held is None or id(one) in held] or trainable
         self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
         self.calls = ForwardCalls(
-            model, isolation, stopwatch, self.passes.trains_here, lambda values: on_evaluation(self._last_step, values)
+            model,
+            isolation,
+            stopwatch,
+            self.passes.trains_here,
+            lambda values: on_evaluation(self._last_step, values),
+            lambda loss: on_evaluation_loss(self._last_step, loss),
         )
         self.error = ""
         self.is_told_step_end = False

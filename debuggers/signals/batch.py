@@ -1,6 +1,7 @@
 """The batch of one sampled step: inputs, outputs and targets, as a loop tells them or as they are found."""
 
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,7 @@ class BatchSignals:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
         self._loss_kind, self._loss_classes, self._evaluated = "", 0, -EVALUATED_EVERY
+        self._evaluation = _Evaluation()
         self.forget()
 
     def forget(self) -> None:
@@ -113,6 +115,24 @@ class BatchSignals:
         with quiet_computation(values.device.type):
             deferred = DeferredValues({"evaluation/entropy": mean_entropy(sampled_positions(values))})
         self._arrivals.push(deferred, partial(self._take_evaluation, step, time.time_ns(), deferred))
+
+    def see_evaluation_loss(self, step: int, kind: str, mean: torch.Tensor, rows: int, numbers: torch.Tensor) -> None:
+        """Takes the mean loss of a call without gradients after a step, if it is of the training's kind.
+
+        ``evaluation/loss`` is the mean over the rows of all calls up to the next step but those of rows that were
+        trained on, which ``numbers`` tell; see ``numbers_of_rows``.
+        """
+        if kind != self._loss_kind or is_capturing():
+            return
+        with quiet_computation(mean.device.type):
+            deferred = DeferredValues({"loss": mean.reshape(()), "numbers": numbers})
+        self._arrivals.push(deferred, partial(self._take_evaluation_loss, step, time.time_ns(), rows, deferred))
+
+    def evaluation_ends(self) -> None:
+        """Keeps and emits the loss of the calls since the last step."""
+        known, self._evaluation = self._evaluation, _Evaluation()
+        if known.rows:
+            self._log.put(known.step, {"evaluation/loss": known.total / known.rows}, known.time_ns)
 
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was seen, as soon as it is on the host."""
@@ -191,6 +211,13 @@ class BatchSignals:
     def _take_evaluation(self, step: int, time_ns: int, deferred: DeferredValues) -> None:
         self._log.put(step, {name: float(value) for name, value in deferred.resolve().items()}, time_ns)
 
+    def _take_evaluation_loss(self, step: int, time_ns: int, rows: int, deferred: DeferredValues) -> None:
+        values = deferred.resolve()
+        if step != self._evaluation.step:
+            self.evaluation_ends()
+        if not self._memory.were_trained_on(values["numbers"]):
+            self._evaluation.add(step, time_ns, float(values["loss"]), rows)
+
     def _take(self, step: int, time_ns: int, loss_kind: str, deferred: DeferredValues) -> None:
         arrays = deferred.resolve()
         rows, columns, counts, goals = (arrays.pop(name, None) for name in ("rows", "columns", "counts", "values"))
@@ -207,6 +234,21 @@ class BatchSignals:
             values |= self._memory.targets(rows, columns, np.zeros(0) if counts is None else counts)
             values["baseline_loss"] = self._memory.baseline(loss_kind)
         self._log.put(step, values, time_ns)
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    """The calls without gradients after one step: the sum of their losses over their rows."""
+
+    step: int = -1
+    time_ns: int = 0
+    total: float = 0.0
+    rows: int = 0
+
+    def add(self, step: int, time_ns: int, mean: float, rows: int) -> None:
+        self.step, self.time_ns = step, time_ns
+        self.total += mean * rows
+        self.rows += rows
 
 
 def _first_output(outputs: Any) -> torch.Tensor | None:

@@ -9,6 +9,8 @@ from debuggers.signals.deferred_values import Floats
 MOST_BATCHES = 512
 MOST_ROWS = 1 << 16
 MOST_VALUES = 4096
+_BY_CHANCE = 0.02
+"""Share of rows that a data set may have twice."""
 _CANCELLED = 1e-12
 """Share of the mean square from which a variance is more than rounding errors of float64 sums."""
 _ENTROPIES = frozenset({"cross_entropy", "nll"})
@@ -22,6 +24,7 @@ class BatchMemory:
     def __init__(self) -> None:
         self._seen: OrderedDict[float, None] = OrderedDict()
         self._known = np.zeros(0)
+        self._share_known = 0.0
         self._values = np.zeros((0, 0))
         self._rows = np.zeros(3)
         self._columns = np.zeros((3, 0))
@@ -42,7 +45,13 @@ class BatchMemory:
         before = np.isin(numbers, self._known, kind="sort")
         if len(self._known) < MOST_ROWS:
             self._known = np.union1d(self._known, numbers)
-        return float(len(self._known)), float(before.mean())
+        self._share_known = float(before.mean())
+        return float(len(self._known)), self._share_known
+
+    def were_trained_on(self, numbers: Floats) -> bool:
+        """Whether rows are those of the training: nearly as many of them are remembered as of the last batch's."""
+        share = float(np.isin(numbers, self._known, kind="sort").mean())
+        return share > _BY_CHANCE and share > self._share_known / 2
 
     def targets(self, rows: Floats, columns: Floats, counts: Floats) -> dict[str, float]:
         """Takes the targets of a batch, as ``TargetColumns`` describes them, and returns the signals of all so far."""

@@ -27,11 +27,9 @@ def input_statistics(tensors: Sequence[torch.Tensor]) -> Statistics:
     Those whose first dimension is as long as that of the first one are put side by side.
     """
     found: Statistics = {}
-    batch = [tensor for tensor in tensors if tensor.ndim] or list(tensors)
-    size = batch[0].shape[0] if batch[0].ndim else 1
-    batch = [tensor for tensor in batch if tensor.ndim and tensor.shape[0] == size] or batch[:1]
+    batch = _side_by_side(tensors)
     if batch[0].ndim:
-        found["inputs/batch_size"] = float(size)
+        found["inputs/batch_size"] = float(batch[0].shape[0])
     samples = [sampled_rows(tensor) for tensor in batch]
     floats = [sample for sample, tensor in zip(samples, batch, strict=True) if tensor.is_floating_point()]
     if floats:
@@ -40,18 +38,38 @@ def input_statistics(tensors: Sequence[torch.Tensor]) -> Statistics:
         if spread is not None:
             found["inputs/batch_std"] = spread.mean()
             found["inputs/scale_ratio"] = _ratio(spread, floats)
-    hashes = row_hashes(samples[0])
-    for sample in samples[1:]:
-        if len(sample) == len(hashes) and sample.device == hashes.device:
-            hashes = hashes * 31 + row_hashes(sample)
+    hashes = _hashes(samples)
     if len(hashes) > 1:
         ordered = hashes.sort().values
         found["inputs/duplicates"] = (ordered[1:] == ordered[:-1]).sum() / len(hashes)
         runs = torch.searchsorted(ordered, ordered, right=True) - torch.searchsorted(ordered, ordered)
         found["inputs/top_row_share"] = runs.amax() / len(hashes)
     found["inputs/fingerprint"] = fingerprint(hashes)
-    found["inputs/rows"] = row_numbers(hashes[:: -(-len(hashes) // COMPARED_ROWS)])
+    found["inputs/rows"] = _compared(hashes)
     return found
+
+
+def numbers_of_rows(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Returns the numbers by which rows of a batch are known, of at most 256 of them; see ``input_statistics``."""
+    return _compared(_hashes([sampled_rows(tensor) for tensor in _side_by_side(tensors)]))
+
+
+def _side_by_side(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    batch = [tensor for tensor in tensors if tensor.ndim] or list(tensors)
+    size = batch[0].shape[0] if batch[0].ndim else 1
+    return [tensor for tensor in batch if tensor.ndim and tensor.shape[0] == size] or batch[:1]
+
+
+def _hashes(samples: Sequence[torch.Tensor]) -> torch.Tensor:
+    hashes = row_hashes(samples[0])
+    for sample in samples[1:]:
+        if len(sample) == len(hashes) and sample.device == hashes.device:
+            hashes = hashes * 31 + row_hashes(sample)
+    return hashes
+
+
+def _compared(hashes: torch.Tensor) -> torch.Tensor:
+    return row_numbers(hashes[:: -(-len(hashes) // COMPARED_ROWS)])
 
 
 def output_statistics(tensor: torch.Tensor) -> Statistics:

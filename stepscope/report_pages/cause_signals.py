@@ -26,7 +26,7 @@ SIGNALS: Final[Mapping[str, tuple[str, ...]]] = {
     "single_class_labels": ("targets/classes", "targets/top_share"),
     "flipped_loss_sign": ("loss", "accuracy"),
     "over_regularized": ("weight_norm", "decay_cosine"),
-    "overfitting": ("loss", "validation/loss"),
+    "overfitting": ("loss", "validation/loss", "evaluation/loss"),
     "class_imbalance": ("targets/top_share_so_far", "top_predicted_share"),
     "unshuffled_data": ("targets/between_batches", "targets/mean"),
     "duplicated_data": ("inputs/repeated", "inputs/duplicates"),

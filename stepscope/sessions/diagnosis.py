@@ -63,7 +63,7 @@ class SessionDiagnosis:
         self._ranks: RankWatch | None = None
         if wanted and model is not None:
             self._ranks = RankWatch(model, emitter, isolation=isolation, stopwatch=stopwatch)
-            self.signals = Signals(
+            signals = self.signals = Signals(
                 model, optimizer, emitter, scaler, isolation=isolation, stopwatch=stopwatch, judge=self._judge
             )
             self.observer = TrainingObserver(
@@ -77,6 +77,9 @@ class SessionDiagnosis:
                 on_step_end=self._step_ended,
                 on_broken_batch=self.signals.broken_batch,
                 on_evaluation=self.signals.evaluation,
+                on_evaluation_loss=lambda step, loss: signals.evaluation_loss(
+                    step, loss.kind, loss.mean, loss.rows, loss.numbers
+                ),
             )
 
     def tells_step_end(self) -> None:

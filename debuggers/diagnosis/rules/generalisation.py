@@ -48,7 +48,7 @@ def overfitting(evidence: Evidence) -> Argument:
     Both are measured on the way from the loss of a constant output: of a small loss, half as much again is little.
     """
     argument = Argument("overfitting")
-    validation, progress = evidence["validation/loss"].finite, progress_of(evidence)
+    validation, progress = evidence.validation.finite, progress_of(evidence)
     if progress is None or progress.failed:
         return argument
     if len(validation) < 3:
@@ -247,7 +247,7 @@ def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, 
             argument.add(MODERATE, "and the loss hardly falls")
         elif progress.learnt < 0.6:
             argument.add(WEAK, f"the loss fell by {progress.fell:.0%}")
-        validation = evidence["validation/loss"].finite
+        validation = evidence.validation.finite
         if len(validation) and float(np.median(validation.values[-2:])) < 0.8 * progress.last:
             argument.add(
                 MODERATE,

@@ -171,7 +171,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.add(
                 STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=_first(again)
             )
-        elif repeated > 0.9 and len(evidence["validation/loss"]) == 0:
+        elif repeated > 0.9 and len(evidence.validation) == 0:
             argument.add(0.1, f"every batch is the same {rows:.0f} rows")
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
         argument.add(0.55, drawn)

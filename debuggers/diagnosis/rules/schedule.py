@@ -164,7 +164,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    validation = evidence["validation/loss"].finite
+    validation = evidence.validation.finite
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
     typical = ratio.median(0.0)

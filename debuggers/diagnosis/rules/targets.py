@@ -237,7 +237,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             argument.against(STRONG, "the learning rate had fallen to nearly nothing by then: see schedule_collapsed")
     if near:
         _add_hits(argument, evidence)
-    validation = evidence["validation/loss"].finite
+    validation = evidence.validation.finite
     seen = visits(evidence)
     few = seen is not None and seen.rows < FEW_ROWS  # what is learnt of them need not hold for others: see overfitting
     if (

@@ -35,7 +35,7 @@ _CONSTANT = 0.1
 
 def is_trial(evidence: Evidence) -> bool:
     """Whether there were fewer than 100 steps, and no two validations that say that more was meant."""
-    validations = max(len(evidence["validation/loss"].finite), evidence.facts.validations)
+    validations = max(len(evidence.validation.finite), evidence.facts.validations)
     return len(evidence["loss"]) < TRIAL and validations < 2
 
 
