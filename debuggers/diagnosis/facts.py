@@ -72,6 +72,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``, ``softplus``, ``exp``, ``silu``,
             ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``,
             ``square``, ``abs``; ``""`` for none.
+        bounded_by: The activation that bounds what the loss compares, also if constants multiply it afterwards: as
+            ``before``, or ``cosine`` for cosine similarities of trained vectors; ``""`` for none.
+        times: The product of these constants.
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.
         outputs_shape: Shape of what the loss compares with the targets.
@@ -90,6 +93,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     factor: float = 1.0
     negated: bool = False
     before: str = ""
+    bounded_by: str = ""
+    times: float = 0.0
     bound: float = 0.0
     outputs_shape: tuple[int, ...] = ()
     targets_shape: tuple[int, ...] = ()

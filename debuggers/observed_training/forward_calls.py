@@ -56,6 +56,7 @@ class ForwardCalls:
         model: torch.nn.Module,
         isolation: Isolation,
         stopwatch: Stopwatch,
+        *,
         on_training: Callable[[], None] = lambda: None,
         on_evaluation: Callable[[torch.Tensor], None] = lambda outputs: None,
         on_evaluation_loss: OnEvaluation = lambda loss: None,

@@ -88,9 +88,9 @@ class TrainingObserver:
             model,
             isolation,
             stopwatch,
-            self.passes.trains_here,
-            lambda values: on_evaluation(self._last_step, values),
-            lambda loss: on_evaluation_loss(self._last_step, loss),
+            on_training=self.passes.trains_here,
+            on_evaluation=lambda values: on_evaluation(self._last_step, values),
+            on_evaluation_loss=lambda loss: on_evaluation_loss(self._last_step, loss),
         )
         self.error = ""
         self.is_told_step_end = False

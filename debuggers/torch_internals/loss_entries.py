@@ -7,7 +7,6 @@ them by their identity: what takes a place is made known to it as the same opera
 from collections.abc import Callable
 from typing import Any, Final
 
-
 from debuggers.torch_import import torch
 
 _find_operator, _register_operator = torch.jit._builtins._find_builtin, torch.jit._builtins._register_builtin

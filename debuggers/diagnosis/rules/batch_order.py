@@ -11,6 +11,8 @@ FEWEST_BATCHES = 5
 FEWEST_OF_A_TASK = 3
 GROUPED = 5.0
 """Variance of the batches' means over that of random batches from which batches are not drawn at random."""
+NEARLY_ALL, SOME = 0.8, 0.6
+"""Shares of a batch's rows that had come before: of a data set that is known, and of one that has grown."""
 LITTLE = 0.1
 """Share of the targets' variance up to which a difference between batches does no harm."""
 
@@ -45,6 +47,10 @@ def unshuffled_data(evidence: Evidence) -> Argument:
             f"{alone:.0%} of the sampled batches have one class only",
             since=int(classes.steps[0]),
         )
+    if argument.cause is not None and (step := _extended_at(evidence)) is not None:
+        argument.against(
+            STRONG, f"from step {step} on new rows come among those that were known: the data grows, as in a curriculum"
+        )
     argument.advice = (
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
@@ -62,6 +68,21 @@ def of_one_class(evidence: Evidence) -> float | None:
     rows = size.median(1.0)
     by_chance = top.last**rows if len(top) else 0.0
     return alone if alone > 0.5 + 0.5 * by_chance else None
+
+
+def _extended_at(evidence: Evidence) -> int | None:
+    """The step from which new rows come among known ones, after nearly all had been known; None if there is none.
+
+    In any order, the rows of a data set that stays the same are known for good once they have come. Where another
+    part takes the place of the one before, as with one class after another, none of the new batches' rows is known.
+    """
+    again = evidence["inputs/repeated_rows"].finite
+    known = np.flatnonzero(again.values > NEARLY_ALL)
+    if not len(known):
+        return None
+    later = np.flatnonzero(again.values[known[0] :] < SOME) + known[0]
+    is_among = len(later) > 0 and float(again.values[known[0] :].min()) > 1 - NEARLY_ALL
+    return int(again.steps[later[0]]) if is_among else None
 
 
 def _of_the_same_rows(evidence: Evidence) -> bool:

@@ -84,7 +84,8 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     """Inputs are far from mean 0 and standard deviation 1, or their features differ in scale by more than 100.
 
     LeCun et al. (Efficient BackProp, 1998) give the reasons; default initialisations assume inputs of unit variance.
-    What the model normalises itself is none: its first layer with parameters is a normalisation.
+    What the model normalises itself is none: its first layer with parameters is a normalisation, or what its first
+    layer puts out is what inputs of a usual size become there.
     """
     argument = Argument("inputs_not_normalized")
     mean, std, ratio = (evidence[f"inputs/{name}"].finite for name in ("mean", "std", "scale_ratio"))
@@ -118,6 +119,11 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     )
     if first is not None and first.kind.startswith(NORMALISING):
         argument.against(CERTAIN, f"{first.name} normalises them ({first.kind})")
+    entering = _entering_first_layer(evidence)
+    if entering is not None and size > LARGE_INPUT and entering[1] < size / LARGE_INPUT:
+        argument.against(
+            CERTAIN, f"{entering[0]} puts out what inputs of about {entering[1]:.2g} become: the model scales them"
+        )
     argument.advice = (
         f"Standardise inputs with the training set's mean and standard deviation: (x - {centre:.3g}) / {spread:.3g}"
         + (", each feature with its own." if uneven > UNEVEN else ".")
@@ -125,19 +131,26 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     return argument
 
 
-def _of_whole_numbers(argument: Argument, evidence: Evidence) -> Argument:
-    """Whole numbers that the model itself makes floating-point, by what its first layer puts out of them.
+def _entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
+    """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
 
     A layer whose weights have the gain g puts out g times the root mean square of what enters it.
     """
     facts, outputs = evidence.facts, evidence.of_tensors("output_std")
     first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
     gain = gains(facts).get(f"{first}.weight", 0.0)
-    progress = progress_of(evidence)
-    if facts.inputs is None or not facts.inputs.integer or not USUAL_GAINS[0] < gain < USUAL_GAINS[1]:
+    if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
+        return None
+    return first, series.first / gain
+
+
+def _of_whole_numbers(argument: Argument, evidence: Evidence) -> Argument:
+    """Whole numbers that the model itself makes floating-point, by what its first layer puts out of them."""
+    facts, progress, entering = evidence.facts, progress_of(evidence), _entering_first_layer(evidence)
+    if facts.inputs is None or not facts.inputs.integer or entering is None:
         return argument
-    series = outputs[first].finite
-    size = series.first / gain if len(series) else 0.0
+    first, size = entering
+    series = evidence.of_tensors("output_std")[first].finite
     if size > 3 * LARGE_INPUT and progress is not None and (progress.failed or progress.learnt < 0.9):
         argument.add(
             STRONG,

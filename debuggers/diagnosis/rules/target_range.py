@@ -14,7 +14,8 @@ from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 
 RANGES = dict.fromkeys(POSITIVE, (0.0, np.inf)) | {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
-    "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf), "silu": (-0.279, np.inf),
+    "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf),
+    "cosine": (-1.0, 1.0), "silu": (-0.279, np.inf),
     "gelu": (-0.17, np.inf), "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
 }  # fmt: skip
 """What activations can put out: bounds that they reach, or only approach."""
@@ -27,18 +28,18 @@ def target_out_of_range(evidence: Evidence) -> Argument:
     low, high = evidence["targets/min"].finite, evidence["targets/max"].finite
     if len(low) and len(high) and not _stand_for_rows(evidence, loss):
         smallest, largest = float(low.values.min()), float(high.values.max())
-        bounds = RANGES.get(loss.before)
+        bounds, squashing = _bounds(loss)
         if loss.kind in REGRESSIONS and bounds is not None:
             width = max(largest - smallest, 1e-12)
             beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
             if beyond > 0.05 * width:
                 argument.add(
                     CERTAIN,
-                    f"targets reach from {smallest:.3g} to {largest:.3g}, {loss.before} "
+                    f"targets reach from {smallest:.3g} to {largest:.3g}, {squashing} "
                     f"only from {bounds[0]:g} to {bounds[1]:g}",
                     since=int(low.steps[0]),
                 )
-                argument.advice = f"Remove {loss.before} from the model's end, or scale the targets into its range."
+                argument.advice = f"Remove {squashing} from the model's end, or scale the targets into its range."
         if loss.kind in ("bce", "bce_with_logits") and (smallest < 0 or largest > 1):
             argument.add(CERTAIN, f"targets reach from {smallest:.3g} to {largest:.3g}; {loss.kind} expects 0 to 1")
             argument.advice = "Bring targets to 0 and 1, such as (targets + 1) / 2 for -1 and 1."
@@ -49,6 +50,15 @@ def target_out_of_range(evidence: Evidence) -> Argument:
             "Class indices go from 0 to the number of outputs minus 1; unknown words need an index of their own."
         )
     return argument
+
+
+def _bounds(loss: LossFacts) -> tuple[tuple[float, float] | None, str]:
+    """Between which values outputs lie, and by what; None where that is not known."""
+    known = RANGES.get(loss.bounded_by or loss.before)
+    if known is None or not loss.times or loss.times == 1:
+        return known, loss.bounded_by or loss.before
+    ends = sorted(loss.times * end for end in known)
+    return (ends[0], ends[1]), f"{loss.bounded_by} times {loss.times:.3g}"
 
 
 def _stand_for_rows(evidence: Evidence, loss: LossFacts) -> bool:

@@ -31,6 +31,8 @@ def bound_of_cosines(node: Any) -> float:
         name, inner = operator(node), operands(node)
         if name in _PRODUCTS and len(inner) == 2:
             return factor if _has_length_one(inner[0], -1) and _has_length_one(inner[1], -2) else 0.0
+        if name == "Sum" and len(inner) == 1 and operator(inner[0]) == "Mul":
+            return factor if _are_summed_cosines(node, inner[0]) else 0.0
         if len(inner) != 1 or node.next_functions[0][0] is None:
             return 0.0
         if name in ("Mul", "Div"):
@@ -44,14 +46,26 @@ def bound_of_cosines(node: Any) -> float:
     return 0.0
 
 
+def _are_summed_cosines(node: Any, product: Any) -> bool:
+    """Whether products of the elements of two vectors of length one are added up along these, as torch's cosines."""
+    dims, sides = saved_value(node, "dim"), operands(product)
+    length = len(shape_of(product))
+    if not isinstance(dims, (list, tuple)) or len(dims) != 1 or len(sides) != 2 or not length:
+        return False
+    along = dims[0] - (1 << 64) if dims[0] >= 1 << 63 else dims[0]
+    return all(len(shape_of(one)) == length and _has_length_one(one, along % length - length) for one in sides)
+
+
 def _has_length_one(node: Any, dimension: int) -> bool:
-    """Whether vectors along one of the last two dimensions have length one."""
+    """Whether vectors along a dimension, counted from the end, have length one."""
     for _ in range(_FURTHEST):
         name, inner = operator(node), operands(node)
         if name == "Div":
             norm = length_one_of(node)
             return norm is not None and _runs_along(norm, dimension)
         if name not in PASSING or len(inner) != 1:
+            return False
+        if dimension < -2 and name != "Expand":
             return False
         dimension = -3 - dimension if _turns(name, node) else dimension
         node = inner[0]

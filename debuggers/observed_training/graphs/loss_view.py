@@ -3,9 +3,10 @@
 import math
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
+from debuggers.observed_training.graphs.activations import activation_of, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
@@ -21,30 +22,6 @@ from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 
-_ACTIVATIONS: Final = {
-    "Softmax": "softmax",
-    "LogSoftmax": "log_softmax",
-    "Sigmoid": "sigmoid",
-    "LogSigmoid": "log_sigmoid",
-    "Tanh": "tanh",
-    "Relu": "relu",
-    "Softplus": "softplus",
-    "Exp": "exp",
-    "Silu": "silu",
-    "Gelu": "gelu",
-    "Mish": "mish",
-    "Hardswish": "hardswish",
-    "Hardsigmoid": "hardsigmoid",
-    "Abs": "abs",
-}
-_WITH_BOUNDS: Final[dict[str, tuple[str, str, dict[tuple[float | None, float | None], str]]]] = {
-    "Hardtanh": ("min_val", "max_val", {(-1.0, 1.0): "hardtanh", (0.0, 6.0): "relu6"}),
-    "Clamp": ("min", "max", {(0.0, None): "relu", (-1.0, 1.0): "hardtanh", (0.0, 1.0): "hardsigmoid"}),
-    "ClampMin": ("min", "", {(0.0, None): "relu"}),
-    "Elu": ("alpha", "scale", {(1.0, 1.0): "elu"}),
-    "Pow": ("exponent", "", {(2.0, None): "square"}),
-}
-"""Operators whose constants say which activation they are: the attributes that hold them, and the names."""
 _TO_ACTIVATION = 10
 """How many nodes before the loss may lie between it and the activation that is looked for."""
 
@@ -137,6 +114,7 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term, outputs_shape)
+    squashing, times = bounded_by(term.outputs)
     facts = LossFacts(
         kind=term.kind,
         reduction=reduction or ("none" if term.kind else ""),
@@ -144,6 +122,8 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
         factor=factor,
         negated=bool(term.kind) and term.factor < 0,
         before=before,
+        bounded_by=squashing,
+        times=times,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
         outputs_shape=outputs_shape,
         targets_shape=targets_shape,
@@ -191,23 +171,11 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
             nodes.append(node)
             in_model = node_number(node) in outputs
         name, inner = operator(node), operands(node)
-        before = _activation(name, node)
+        before = activation_of(name, node)
         if before or name not in PASSING or len(inner) != 1:
             break
         node = inner[0]
     return nodes, before, in_model
-
-
-def _activation(name: str, node: Any) -> str:
-    if name not in _WITH_BOUNDS:
-        return _ACTIVATIONS.get(name, "")
-    first, second, names = _WITH_BOUNDS[name]
-    low, high = (saved_value(node, one) if one else None for one in (first, second))
-    return names.get((_number(low), _number(high)), "")
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _reaches(root: Any, outputs: Container[int]) -> bool:

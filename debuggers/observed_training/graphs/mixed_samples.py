@@ -1,20 +1,24 @@
 """Sees operators of a model that mix the samples of a batch: over the first dimension, where it should not."""
 
 import math
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from typing import Any
 
 from debuggers.observed_training.graphs.graph_nodes import operands, operator, shape_of
+from debuggers.observed_training.graphs.over_batch import (
+    MOST_NODES,
+    dimension_of,
+    goes_over_batch,
+    is_batch,
+    joins_samples,
+    nodes_before,
+)
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
 
-_MOST_NODES = 256
 _SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
 _ATTENTION = "ScaledDotProduct"
-_RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}
-_LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
-_READ_DATA = frozenset(["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution"])
 _FIRST = (
     torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Embedding, torch.nn.LSTMCell,
     torch.nn.MultiheadAttention,
@@ -42,6 +46,7 @@ class MixedSamples:
         self._view = ""
         self._address = 0
         self._given: tuple[int, ...] = ()
+        self._is_batch = False
         self._returned: tuple[int, ...] = ()
 
     def hooks(self) -> list[tuple[torch.nn.Module, Callable[..., None]]]:
@@ -51,6 +56,8 @@ class MixedSamples:
     def call_begins(self, tensor: torch.Tensor | None) -> None:
         """Takes the first tensor that the model is given."""
         self._given = () if tensor is None else tuple(tensor.shape)
+        # Rows of one dimension less may be the positions of a single sequence, or the nodes of a graph.
+        self._is_batch = tensor is not None and tensor.ndim >= (3 if tensor.is_floating_point() else 2)
         self._address = tensor.data_ptr() if tensor is not None and _is_plain(tensor) else 0
         self._returned, self._calls, self._view = (), {}, ""
 
@@ -90,7 +97,7 @@ class MixedSamples:
             # Sequences may be parts of samples, as the lines of texts are: there are a multiple of the samples then.
             if steps == rows and batch not in (1, rows) and not (is_first and self._may_be_parts(batch)):
                 return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
-        return self._view or _in_graph(root, self._given, outputs)
+        return self._view or _in_graph(root, self._given, outputs, from_batch=self._is_batch)
 
     def _may_be_parts(self, batch: int) -> bool:
         return batch % self._given[0] == 0 and batch not in self._given[1:]
@@ -117,17 +124,19 @@ def _readers(model: torch.nn.Module | None) -> dict[torch.nn.Module, str]:
     return dict([*recurrent, *[pair for pair in named if isinstance(pair[0], _FIRST)][:2]])
 
 
-def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int]) -> str:
+def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int], *, from_batch: bool) -> str:
     rows = given[0]
     waiting, seen, inside = [root], {root}, set()
     while waiting:
         node = waiting.pop(0)
         if node in inside or node_number(node) in outputs:
             inside.update([node, *operands(node)])
-        text = _mixes(node, given) or (_goes_over_batch(node, rows) if node in inside else "")
+        text = _mixes(node, given)
+        if not text and node in inside:
+            text = goes_over_batch(node, rows) or (joins_samples(node, rows) if from_batch else "")
         if text:
             return text
-        if len(seen) < _MOST_NODES:
+        if len(seen) < MOST_NODES:
             new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
             seen.update(new)
             waiting += new
@@ -148,67 +157,12 @@ def _mixes(node: Any, given: tuple[int, ...]) -> str:
     return ""
 
 
-def _goes_over_batch(node: Any, rows: int) -> str:
-    """What an operator of the model computes over dimension 0, where that is the batch and no weight's dimension."""
-    name = operator(node)
-    if name in _RUNNING:
-        shape, what = shape_of(node), f"{_RUNNING[name]} over dimension 0"
-        over = _dimension(saved_value(node, "dim"), len(shape)) == 0
-    elif name in _LENGTHS:
-        shape, what = next(map(shape_of, operands(node)), ()), "dividing by lengths along dimension 0"
-        dimensions = saved_value(node, "dim")
-        single = isinstance(dimensions, (list, tuple)) and len(dimensions) == 1
-        over = single and _dimension(dimensions[0], len(shape)) == 0
-    elif name == "NativeLayerNorm":
-        shape, what = shape_of(node), "a layer norm over all dimensions"
-        over = len(saved_value(node, "normalized_shape") or ()) == len(shape)
-    else:
-        return ""
-    if over and _is_batch(shape, rows) and _reads_data(node):
-        return f"{what} of {shape} mixes the {rows} samples of a batch"
-    return ""
-
-
-def _is_batch(shape: tuple[int, ...], rows: int) -> bool:
-    """Whether dimension 0 is the batch's by its size, and no other is; scores of one list, (N, 1), may compete."""
-    return len(shape) > 1 and shape[0] == rows and rows not in shape[1:] and math.prod(shape[1:]) > 1
-
-
-def _reads_data(node: Any) -> bool:
-    """Whether what a node computes depends on data, which need no gradient: weights may have the batch's size, too."""
-    for one in _before(node):
-        name = operator(one)
-        if name.startswith("Embedding"):
-            return True
-        if name in _READ_DATA and any(following is None for following, _ in one.next_functions):
-            return True
-    return False
-
-
-def _before(node: Any) -> Iterator[Any]:
-    """Yields a node and those that it is computed from, up to a number."""
-    waiting, seen = [node], {node}
-    while waiting and len(seen) < _MOST_NODES:
-        node = waiting.pop()
-        yield node
-        new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
-        seen.update(new)
-        waiting += new
-
-
-def _dimension(value: Any, dimensions: int) -> int | None:
-    """A dimension counted from 0; torch may save a negative one as an unsigned number of 64 bits."""
-    if not isinstance(value, int) or dimensions < 1:
-        return None
-    return (value - (1 << 64) if value >= 1 << 63 else value) % dimensions
-
-
 def _softmax(node: Any, shape: tuple[int, ...], given: tuple[int, ...]) -> str:
     rows = given[0]
-    dimension = _dimension(saved_value(node, "dim"), len(shape))
+    dimension = dimension_of(saved_value(node, "dim"), len(shape))
     if dimension is None or len(shape) < 2:
         return ""
-    if dimension == 0 and _is_batch(shape, rows):
+    if dimension == 0 and is_batch(shape, rows):
         return f"a softmax over dimension 0 of {shape} lets the {rows} samples of a batch compete"
     if len(shape) == 4 and dimension == 3 and shape[2] == rows:
         return _attention(node, shape[0], shape[3], given)
@@ -231,7 +185,7 @@ def _attention(node: Any, batch: int, length: int, given: tuple[int, ...]) -> st
 
 def _is_cut(node: Any, parts: int, length: int) -> bool:
     """Whether a reshape before a node makes parts of that length."""
-    return any(operator(one) in _VIEWS and shape_of(one)[:2] == (parts, length) for one in _before(node))
+    return any(operator(one) in _VIEWS and shape_of(one)[:2] == (parts, length) for one in nodes_before(node))
 
 
 def _moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:

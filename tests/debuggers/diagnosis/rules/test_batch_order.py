@@ -54,6 +54,17 @@ def test_the_order_of_batches_that_have_the_same_rows_says_nothing():
     assert codes(inputs__repeated_rows=again, **GROUPED) == ["unshuffled_data"]
 
 
+@pytest.mark.parametrize(("known", "among", "found"), [
+    (0.81, 0.59, []), (0.79, 0.59, ["unshuffled_data"]), (0.81, 0.61, ["unshuffled_data"]),
+    (1.0, 0.21, []), (1.0, 0.19, ["unshuffled_data"]),  # hardly any known row among the new ones: another part
+])  # fmt: skip
+def test_a_curriculum_adds_new_rows_to_known_ones(known, among, found):
+    again = np.full(STEPS, known)
+    again[:5], again[60:70] = 0.0, among
+    means = (np.arange(STEPS) >= 60) + NOISE + 0.5 * (np.arange(STEPS) % 2)
+    assert codes(targets__mean=means, inputs__repeated_rows=again, **GROUPED) == found
+
+
 @pytest.mark.parametrize(("others", "found"), [(1.0, []), (0.0, ["unshuffled_data"])])
 def test_batches_of_one_class_are_sorted_if_each_class_fills_some(others, found):
     classes, means = np.ones(STEPS), np.ones(STEPS)

@@ -70,3 +70,16 @@ def test_whole_numbers_are_judged_by_what_the_first_layer_puts_out_of_them(sprea
     )
     found = evidence(facts=facts, tensors={"output_std": {"fc": np.full(STEPS, spread)}})
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("spread", "found"), [(1.79, []), (1.81, ["inputs_not_normalized"])])
+def test_what_a_model_scales_itself_is_seen_by_what_its_first_layer_puts_out(spread, found):
+    """Inputs of a deviation of 30 that enter scaled to 3 become 1.8 by weights with a gain of 0.6."""
+    facts = Facts(
+        steps=STEPS,
+        layers=(LayerFacts(name="fc", kind="Linear"),),
+        parameters=(ParameterFacts(name="fc.weight", shape=(16, 36), std=0.1),),
+    )
+    signals = {"inputs/mean": np.zeros(STEPS), "inputs/std": np.full(STEPS, 30.0)}
+    made = evidence(facts=facts, tensors={"output_std": {"fc": np.full(STEPS, spread)}}, **signals)
+    assert [cause.code for cause in diagnose(made)] == found

@@ -31,6 +31,15 @@ def test_indices_that_are_told_may_stand_for_rows_of_targets(columns, is_one):
     assert ("target_out_of_range" in [one.code for one in diagnose(evidence(facts=facts, **told))]) is is_one
 
 
+@pytest.mark.parametrize(("times", "largest", "is_one"), [(1.0, 1.04, False), (1.0, 1.06, True), (16.0, 16.0, False),
+                                                          (-1.0, 1.06, True)])  # fmt: skip
+def test_targets_outside_of_cosines_times_a_constant_are_out_of_range(times, largest, is_one):
+    facts = of_loss(kind="mse", bounded_by="cosine", times=times, outputs_shape=(64,), targets_shape=(64,))
+    values = {"targets/min": np.zeros(STEPS), "targets/max": np.full(STEPS, largest)}
+    found = diagnose(evidence(facts=facts, **values))
+    assert ("target_out_of_range" in [one.code for one in found]) is is_one
+
+
 @pytest.mark.parametrize(("bound", "is_one"), [(1.0, True), (0.07, True), (1.01, False), (14.0, False), (0.0, False)])
 def test_cosines_are_no_logits_without_a_scale(bound, is_one):
     causes = diagnose(evidence(facts=of_loss(bound=bound, outputs_shape=(64, 10), targets_shape=(64,))))

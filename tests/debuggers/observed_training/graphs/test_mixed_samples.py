@@ -61,6 +61,12 @@ MIXING = {
     "running sum": Reader(lambda x: x.cumsum(0).mean(1)),
     "running sum of a flat sample": Reader(lambda x: x.flatten(1).cumsum(-2)[:, :FEATURES]),
     "lengths of columns": Reader(lambda x: functional.normalize(x.mean(1), dim=0)),
+    "a letter too many": Reader(lambda x: torch.einsum("btd,ctd->btd", x, x).mean(1)),
+    "attention of flat samples": Reader(
+        lambda x: ((flat := x.flatten(1)) @ flat.T).softmax(-1).matmul(flat)[:, :FEATURES]
+    ),
+    "a sum over samples": Reader(lambda x: (x + x.transpose(0, 1).unsqueeze(0).sum(-2)).mean(1)),
+    "differences of samples": Reader(lambda x: x.diff(dim=0, prepend=x[:1]).mean(1)),
     "layer norm of a whole batch": Reader(lambda x: functional.layer_norm(x.mean(1), x.mean(1).shape)),
 }
 
@@ -83,6 +89,14 @@ APART = {
         mix=nn.Linear(FEATURES, 6),
     ),
     "layer norm": Reader(lambda x, norm: norm(x).mean(1), norm=nn.LayerNorm([TIME, FEATURES])),
+    "products of a sample's positions": Reader(lambda x: torch.einsum("btd,bsd->bsd", x, x).mean(1)),
+    "differences of positions": Reader(lambda x: x.diff(dim=1).mean(1)),
+    "a sum over positions first": Reader(lambda x: x.transpose(0, 1).sum(0)),
+    "logits of words that are looked up": Reader(
+        lambda x, words: (x.mean(1) @ words(torch.arange(FEATURES)).T)[:, :FEATURES],
+        words=nn.Embedding(FEATURES, FEATURES),
+    ),
+    "a mean of the batch": Reader(lambda x: (x - x.mean(0)).mean(1)),
     "batch norm": Reader(lambda x, norm: norm(x.flatten(0, 1)).view_as(x).mean(1), norm=nn.BatchNorm1d(FEATURES)),
 }
 
@@ -96,6 +110,19 @@ def test_samples_that_are_apart_are_so_whatever_their_number(name, rows):
 def test_scores_of_one_list_may_compete():
     scores = nn.Sequential(nn.Linear(3, 1), nn.Softmax(0))
     assert found(scores, inputs=torch.ones(6, 3)) == ""
+
+
+def test_the_positions_of_one_sequence_may_look_at_each_other():
+    class Alone(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.head = nn.Linear(3, FEATURES), nn.Linear(FEATURES, 2)
+
+        def forward(self, positions):
+            x = self.first(positions)
+            return self.head((x @ x.T).softmax(-1) @ x + x.sum(0))
+
+    assert found(Alone(), inputs=torch.ones(6, 3)) == ""
 
 
 def test_a_loss_may_compare_samples():

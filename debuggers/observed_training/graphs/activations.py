@@ -1,0 +1,91 @@
+"""Activations in a graph, and which of them bounds what a loss compares."""
+
+from typing import Any, Final
+
+from debuggers.observed_training.graphs.cosines import bound_of_cosines
+from debuggers.observed_training.graphs.graph_nodes import (
+    PASSING,
+    constant_operand,
+    is_leaf,
+    number_on_host,
+    operands,
+    operator,
+)
+from debuggers.torch_internals.autograd import saved_value
+
+_ACTIVATIONS: Final = {
+    "Softmax": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Sigmoid": "sigmoid",
+    "LogSigmoid": "log_sigmoid",
+    "Tanh": "tanh",
+    "Relu": "relu",
+    "Softplus": "softplus",
+    "Exp": "exp",
+    "Silu": "silu",
+    "Gelu": "gelu",
+    "Mish": "mish",
+    "Hardswish": "hardswish",
+    "Hardsigmoid": "hardsigmoid",
+    "Abs": "abs",
+}
+_WITH_BOUNDS: Final[dict[str, tuple[str, str, dict[tuple[float | None, float | None], str]]]] = {
+    "Hardtanh": ("min_val", "max_val", {(-1.0, 1.0): "hardtanh", (0.0, 6.0): "relu6"}),
+    "Clamp": ("min", "max", {(0.0, None): "relu", (-1.0, 1.0): "hardtanh", (0.0, 1.0): "hardsigmoid"}),
+    "ClampMin": ("min", "", {(0.0, None): "relu"}),
+    "Elu": ("alpha", "scale", {(1.0, 1.0): "elu"}),
+    "Pow": ("exponent", "", {(2.0, None): "square"}),
+}
+"""Operators whose constants say which activation they are: the attributes that hold them, and the names."""
+_FURTHEST = 16
+
+
+def activation_of(name: str, node: Any) -> str:
+    """Returns the name of a node's activation, as in ``LossFacts.before``; ``""`` for another operator."""
+    if name not in _WITH_BOUNDS:
+        return _ACTIVATIONS.get(name, "")
+    first, second, names = _WITH_BOUNDS[name]
+    low, high = (saved_value(node, one) if one else None for one in (first, second))
+    return names.get((_number(low), _number(high)), "")
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def bounded_by(node: Any) -> tuple[str, float]:
+    """Returns the activation that bounds what a node puts out, and what it is multiplied with by constants after it.
+
+    The mean of bounded values is bounded as they are. ``cosine`` are cosine similarities of trained vectors; ``""`` and
+    0 where there is neither, or a number is added in between.
+    """
+    factor = 1.0
+    for _ in range(_FURTHEST):
+        if node is None or is_leaf(node):
+            break
+        name, inner = operator(node), operands(node)
+        if bound := bound_of_cosines(node):
+            return "cosine", factor * bound
+        if found := activation_of(name, node):
+            return found, factor
+        if name in ("Hardtanh", "Clamp"):
+            return _limited(name, node, factor)
+        if len(inner) != 1 or node.next_functions[0][0] is None:
+            break
+        if name in ("Mul", "Div"):
+            number = number_on_host(constant_operand(node))
+            if not number:
+                break
+            factor = factor * number if name == "Mul" else factor / number
+        elif name not in PASSING and name != "Mean":
+            break
+        node = inner[0]
+    return "", 0.0
+
+
+def _limited(name: str, node: Any, factor: float) -> tuple[str, float]:
+    """The activation that cuts off at other numbers than 0 or 1, as a multiple of the one that cuts off there."""
+    low, high = (_number(saved_value(node, one)) for one in _WITH_BOUNDS[name][:2])
+    if low is None or high is None or high <= 0 or low not in (0.0, -high):
+        return "", 0.0
+    return ("hardtanh" if low else "hardsigmoid"), factor * high

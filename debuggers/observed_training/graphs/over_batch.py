@@ -1,0 +1,116 @@
+"""Operators of a model that go over the first dimension of a tensor, where that is its batch."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from debuggers.observed_training.graphs.graph_nodes import operands, operator, shape_of
+from debuggers.torch_internals.autograd import saved_value
+
+MOST_NODES = 256
+_TURNED = frozenset(["T", "Transpose", "Permute"])
+_RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}
+_LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
+_READ_DATA = frozenset(["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution"])
+
+
+def goes_over_batch(node: Any, rows: int) -> str:
+    """What an operator of the model computes over dimension 0, where that is the batch and no weight's dimension."""
+    name = operator(node)
+    if name in _RUNNING:
+        shape, what = shape_of(node), f"{_RUNNING[name]} over dimension 0"
+        over = dimension_of(saved_value(node, "dim"), len(shape)) == 0
+    elif name in _LENGTHS:
+        shape, what = next(map(shape_of, operands(node)), ()), "dividing by lengths along dimension 0"
+        dimensions = saved_value(node, "dim")
+        single = isinstance(dimensions, (list, tuple)) and len(dimensions) == 1
+        over = single and dimension_of(dimensions[0], len(shape)) == 0
+    elif name == "NativeLayerNorm":
+        shape, what = shape_of(node), "a layer norm over all dimensions"
+        over = len(saved_value(node, "normalized_shape") or ()) == len(shape)
+    else:
+        return ""
+    if over and is_batch(shape, rows) and _reads_data(node):
+        return f"{what} of {shape} mixes the {rows} samples of a batch"
+    return ""
+
+
+def joins_samples(node: Any, rows: int) -> str:
+    """What an operator of the model joins of several samples: their sum, a product over them, or their differences.
+
+    Not a mean, which a normalisation of a batch takes on purpose.
+    """
+    name, inner = operator(node), operands(node)
+    shapes = list(map(shape_of, inner))
+    what = ""
+    if name == "Sum" and len(inner) == 1:
+        for dim in saved_value(node, "dim") or ():
+            shape, place = _before_turning(inner[0], dimension_of(dim, len(shapes[0])))
+            if place == 0 and is_batch(shape, rows):
+                what = f"a sum over dimension 0 of {shape}"
+    elif name == "Mm" and len(inner) == 2 and operator(inner[1]) not in _TURNED:
+        if is_batch(shapes[1], rows) and all(map(_reads_data, inner)):
+            what = f"a product of {shapes[0]} with {shapes[1]}"
+    elif name == "Sub" and len(inner) == 2 and all(operator(one) == "Slice" for one in inner):
+        ours, theirs = ([saved_value(one, key) for key in ("dim", "start")] for one in inner)
+        whole = [shape_of(operands(one)[0]) for one in inner]
+        if ours[0] == theirs[0] == 0 and ours[1] != theirs[1] and all(_spans_batch(shape, rows) for shape in whole):
+            what = "a difference of neighbours along dimension 0"
+    return f"{what} mixes the {rows} samples of a batch" if what and _reads_data(node) else ""
+
+
+def _before_turning(node: Any, place: int | None) -> tuple[tuple[int, ...], int | None]:
+    """The shape of what operators that turn and add dimensions were given, and where one of its dimensions was then."""
+    while place is not None and (inner := operands(node)):
+        name, length = operator(node), len(shape_of(node))
+        if name == "Permute":
+            place = dimension_of((saved_value(node, "dims") or ())[place], length)
+        elif name == "Transpose":
+            pair = [dimension_of(saved_value(node, key), length) for key in ("dim0", "dim1")]
+            place = pair[1 - pair.index(place)] if place in pair else place
+        elif name == "Unsqueeze":
+            new = dimension_of(saved_value(node, "dim"), length)
+            place = None if new is None or new == place else place - (place > new)
+        else:
+            break
+        node = inner[0]
+    return shape_of(node), place
+
+
+def _spans_batch(shape: tuple[int, ...], rows: int) -> bool:
+    """Whether dimension 0 is the batch, perhaps with one sample put before or behind it."""
+    return is_batch(shape, rows) or is_batch(shape, rows + 1)
+
+
+def is_batch(shape: tuple[int, ...], rows: int) -> bool:
+    """Whether dimension 0 is the batch's by its size, and no other is; scores of one list, (N, 1), may compete."""
+    return len(shape) > 1 and shape[0] == rows and rows not in shape[1:] and math.prod(shape[1:]) > 1
+
+
+def _reads_data(node: Any) -> bool:
+    """Whether what a node computes depends on data, which need no gradient: weights may have the batch's size, too."""
+    for one in nodes_before(node):
+        name = operator(one)
+        if name.startswith("Embedding"):
+            return True
+        if name in _READ_DATA and any(following is None for following, _ in one.next_functions):
+            return True
+    return False
+
+
+def nodes_before(node: Any) -> Iterator[Any]:
+    """Yields a node and those that it is computed from, up to a number."""
+    waiting, seen = [node], {node}
+    while waiting and len(seen) < MOST_NODES:
+        node = waiting.pop()
+        yield node
+        new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
+        seen.update(new)
+        waiting += new
+
+
+def dimension_of(value: Any, dimensions: int) -> int | None:
+    """A dimension counted from 0; torch may save a negative one as an unsigned number of 64 bits."""
+    if not isinstance(value, int) or dimensions < 1:
+        return None
+    return (value - (1 << 64) if value >= 1 << 63 else value) % dimensions
