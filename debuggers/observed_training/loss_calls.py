@@ -27,7 +27,7 @@ _made: dict[tuple[str, LossEntry], LossEntry] = {}
 
 
 class LossObservation:
-    """Calls a function at each loss of the process that is computed without gradients, until ``remove``.
+    """Calls a function at each loss of the process that needs no gradient, until ``remove``.
 
     While there is one, torch calls functions of this module that change nothing of its losses. What ``torch.compile``
     compiles and TorchScript runs is not seen. After the last one torch has its own again. If somebody else has put
@@ -65,7 +65,7 @@ def _observed(kind: str, inner: LossEntry) -> LossEntry:
     # A function, and no object that is called: torch.compile goes through it also where a graph must be whole.
     def loss(*arguments: Any, **keywords: Any) -> Any:
         value = inner(*arguments, **keywords)
-        if not torch.compiler.is_compiling() and not torch.is_grad_enabled():
+        if not torch.compiler.is_compiling():
             _tell(kind, arguments, value)
         return value
 
@@ -76,7 +76,7 @@ def _observed(kind: str, inner: LossEntry) -> LossEntry:
 
 def _tell(kind: str, arguments: tuple[Any, ...], value: Any) -> None:
     place = REDUCTION_AT[kind]
-    if not _observers or len(arguments) <= place or not isinstance(value, torch.Tensor) or not value.numel():
+    if not isinstance(value, torch.Tensor) or value.requires_grad or not value.numel() or len(arguments) <= place:
         return
     outputs, targets, reduction = arguments[0], arguments[1], arguments[place]
     for observer in _observers:

@@ -27,7 +27,7 @@ from debuggers.signals.layer_statistics import (
     statistics_of,
     statistics_on_host,
 )
-from debuggers.signals.readers import makers_of, readers_of
+from debuggers.signals.readers import is_rectified, makers_of, readers_of
 from debuggers.signals.sampling import WHOLE_LAYER, sampled_rows, usable
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
@@ -48,7 +48,7 @@ class LayerSignals:
 
     The share of zeros is left out for modules that are called again in the pass. Units are dimension 1 of outputs with
     four dimensions or more, else the last. Whose output is read by a functional relu, tanh or sigmoid is learned from
-    the graph of the first pass.
+    the graph of the first pass, and so are modules of other classes that end in such a relu.
 
     Attributes:
         takes: Whether outputs are taken now.
@@ -69,6 +69,7 @@ class LayerSignals:
         self._layers: list[NamedModule] = []
         self._observers: list[Observer] = []
         self._readers: dict[str, str] | None = None
+        self._rectified: set[str] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -92,6 +93,7 @@ class LayerSignals:
                 :MOST_LAYERS
             ]
             self._readers, self._observers = None, []
+            self._rectified.clear()
         if self._observers:
             self._hooks.put_back(self._observers)
         else:
@@ -148,7 +150,10 @@ class LayerSignals:
             if found is None:
                 return
             given, values = found
-            kind = self._kinds[name] = _kind_of(module)
+            kind = _kind_of(module)
+            if not kind and self._readers is None and given.grad_fn is not None and is_rectified(given.grad_fn):
+                self._rectified.add(name)
+            kind = self._kinds[name] = "relu" if name in self._rectified else kind
             if isinstance(module, torch.nn.Softmax):
                 self._log.note_outputs([name])
             if self._readers is None and given.grad_fn is not None:
@@ -248,7 +253,7 @@ def _bounds(reader: str) -> tuple[float, float] | None:
 
 def _kind_of(module: torch.nn.Module) -> str:
     """``relu``, the bounds of an activation as ``low:high``, or nothing."""
-    if isinstance(module, RECTIFIERS):
+    if isinstance(module, RECTIFIERS) or (isinstance(module, torch.nn.Threshold) and module.value == 0):
         return "relu"
     if isinstance(module, torch.nn.Tanh):
         return "-1:1"

@@ -55,6 +55,16 @@ def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dic
 
 
 def _kind_of(node: Any) -> str | None:
-    if node.name().startswith("Clamp") and saved_value(node, "min") == 0 and saved_value(node, "max") is None:
+    """What a node does to what it reads: a rectifier's limit is 0, whatever is above it."""
+    name = node.name()
+    if name.startswith("Clamp") and saved_value(node, "min") == 0:
         return "relu"
-    return _ACTIVATIONS.get(node.name())
+    limit = {"HardtanhBackward0": "min_val", "ThresholdBackward0": "threshold"}.get(name)
+    if limit is not None and saved_value(node, limit) == 0:
+        return "relu"
+    return _ACTIVATIONS.get(name)
+
+
+def is_rectified(node: Any) -> bool:
+    """Whether a node puts out zero for all that lies below some number, as the end of a module of one's own may."""
+    return _kind_of(node) == "relu" or node.name() == "ThresholdBackward0"

@@ -13,8 +13,12 @@ from debuggers.diagnosis.series import Series
 
 CUTTING = ("Threshold", "Hardshrink", "Softshrink")
 """Layers that put out zero for all that is small, besides those whose dead units are counted."""
+EMPTY_ON_PURPOSE = ("Dropout", "Identity", "Zero", "Pad")
+"""Parts of names of classes whose outputs may be zero for other reasons."""
 SILENT = 0.999
 """Share of zeros in the outputs of a layer through which nothing passes."""
+FEWEST = 5
+"""Sampled steps from which a layer has never let anything pass."""
 LOW_BIAS = -0.5
 """Mean of a bias that no usual initialisation gives."""
 
@@ -54,6 +58,13 @@ def dead_units(evidence: Evidence) -> Argument:
             since=int(series.steps[np.flatnonzero(series.values >= SILENT)[0]]),
             where=[name],
         )
+    elif cut := _cut_off(evidence):
+        argument.add(
+            0.6,
+            f"outputs of {cut[0]} vary over the batch, and those of {cut[1]} never do: nothing passes between them",
+            since=0,
+            where=list(cut),
+        )
     zeros = evidence.found("zero_gradient")
     if argument.cause is not None and zeros:
         argument.add(MODERATE, zeros[0].message, since=zeros[0].step)
@@ -79,11 +90,43 @@ def dead_units(evidence: Evidence) -> Argument:
 def _silent(evidence: Evidence) -> tuple[str, str, Series] | None:
     """A layer that cuts off what is small, and lets nothing pass; None if there is none.
 
-    Codes that are sparse on purpose have zeros for most inputs, not for all of them.
+    Codes that are sparse on purpose have zeros for most inputs, not for all of them. Of a class that is not known, such
+    as a mask, nothing has passed at any step, and it has no weights that were zero.
     """
-    kinds, zeros = {layer.name: layer.kind for layer in evidence.facts.layers}, evidence.of_tensors("output_zeros")
-    cut = ((name, kinds.get(name, ""), series) for name, series in zeros.items() if len(series))
-    return next((one for one in cut if one[1] in CUTTING and _late(one[2]) >= SILENT), None)
+    facts, zeros = evidence.facts, evidence.of_tensors("output_zeros")
+    kinds = {layer.name: layer.kind for layer in facts.layers}
+    with_weights = {one.name.rpartition(".")[0] for one in facts.parameters}
+    for name, series in zeros.items():
+        kind = kinds.get(name, "")
+        is_own = kind and name not in with_weights and not any(part in kind for part in EMPTY_ON_PURPOSE)
+        if len(series) and (
+            (kind in CUTTING and _late(series) >= SILENT)
+            or (is_own and len(series) >= FEWEST and float(series.finite.values.min(initial=1.0)) >= SILENT)
+        ):
+            return name, kind, series
+    return None
+
+
+def _cut_off(evidence: Evidence) -> tuple[str, str] | None:
+    """The last layer whose outputs vary over the batch, and the next with weights, behind which nothing ever does.
+
+    Then nothing of the inputs passes between them: everything is below a threshold, or masked. None where outputs vary,
+    or a layer is saturated, whose outputs may vary by less than a rounding.
+    """
+    varies, facts = evidence.of_tensors("output_batch_std"), evidence.facts
+    outputs, size = evidence["outputs/batch_std"].finite, evidence["inputs/batch_size"].finite
+    if len(outputs) < FEWEST or float(outputs.values.max()) > 0 or size.median(0.0) < 2:
+        return None
+    if any(len(one) and _late(one) > 0.5 for one in evidence.of_tensors("saturated").values()):
+        return None
+    names = [layer.name for layer in facts.layers if layer.name in varies and len(varies[layer.name])]
+    with_weights = {one.name.rpartition(".")[0] for one in facts.parameters}
+    alive = [name for name in names if float(varies[name].finite.values.min(initial=0.0)) > 0]
+    if not alive:
+        return None
+    behind = names[names.index(alive[-1]) + 1 :]
+    still = [name for name in behind if name in with_weights and float(varies[name].values.max()) == 0]
+    return (alive[-1], still[0]) if still else None
 
 
 def _held_down(evidence: Evidence, dead: Mapping[str, Series]) -> ParameterFacts | None:

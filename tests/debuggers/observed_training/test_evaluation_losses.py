@@ -36,6 +36,11 @@ def whole(model):
     return functional.cross_entropy(model(ROWS[NEW]), KINDS[NEW])
 
 
+@torch.enable_grad()
+def with_gradients_on(outputs):
+    return functional.cross_entropy(outputs, KINDS[NEW])
+
+
 def test_it_is_the_loss_of_calls_without_gradients_over_their_rows():
     known = []
 
@@ -53,6 +58,7 @@ def test_it_is_the_loss_of_calls_without_gradients_over_their_rows():
     ("evaluate", "is_seen"),
     [
         pytest.param(whole, True, id="rows that are new"),
+        pytest.param(lambda model: with_gradients_on(model(ROWS[NEW])), True, id="judged after it"),
         pytest.param(lambda model: functional.cross_entropy(model(ROWS[TRAINED]), KINDS[TRAINED]), False, id="trained"),
         pytest.param(
             lambda model: functional.mse_loss(model(ROWS[NEW]), torch.zeros(100, 3)), False, id="another loss"

@@ -45,11 +45,13 @@ def test_the_mean_is_told_whatever_the_reduction(seen, kind, loss, goals, reduct
     assert seen == [(kind, 3, pytest.approx(expected.item()))]
 
 
-def test_what_has_gradients_is_not_told(seen):
+def test_what_needs_gradients_is_not_told(seen):
+    functional.cross_entropy(OUTPUTS.clone().requires_grad_(), CLASSES)
+    assert not seen
     functional.cross_entropy(OUTPUTS, CLASSES)
     with torch.inference_mode():
         functional.cross_entropy(OUTPUTS, CLASSES)
-    assert len(seen) == 1
+    assert len(seen) == 2
 
 
 def test_an_observer_that_fails_leaves_the_loss_alone(caplog):
