@@ -168,8 +168,8 @@ class LayerSignals:
                 if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
                     if own.dead is None:
                         # A unit without a positive element has none either once it is rectified.
-                        is_rectified = kind == "relu" and latest is not None and args and latest.is_of(args[0])
-                        own.dead = latest.dead if is_rectified else None
+                        rectifies = isinstance(module, RECTIFIERS) and latest is not None and args
+                        own.dead = latest.dead if rectifies and latest.is_of(args[0]) else None
                     if own.dead is None:
                         own.dead = _dead_units(values)
                     self._values[f"dead/{name}"] = own.dead

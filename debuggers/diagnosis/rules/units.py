@@ -121,7 +121,7 @@ def _cut_off(evidence: Evidence) -> tuple[str, str] | None:
         return None
     names = [layer.name for layer in facts.layers if layer.name in varies and len(varies[layer.name])]
     with_weights = {one.name.rpartition(".")[0] for one in facts.parameters}
-    alive = [name for name in names if float(varies[name].finite.values.min(initial=0.0)) > 0]
+    alive = [name for name in names if float(varies[name].values.min()) > 0]
     if not alive:
         return None
     behind = names[names.index(alive[-1]) + 1 :]

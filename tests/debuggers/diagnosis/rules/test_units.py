@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence
 
 from debuggers.detectors.finding import Finding
-from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -15,6 +15,7 @@ def _codes(found):
 
 @pytest.mark.parametrize(("kind", "zeros", "is_one"), [
     ("Threshold", 1.0, True), ("Hardshrink", 0.9995, True), ("Softshrink", 0.95, False), ("Dropout", 1.0, False),
+    ("Mask", 1.0, True), ("Mask", 0.998, False),
 ])  # fmt: skip
 def test_a_layer_that_lets_nothing_pass_is_dead(kind, zeros, is_one):
     found = evidence(
@@ -22,6 +23,38 @@ def test_a_layer_that_lets_nothing_pass_is_dead(kind, zeros, is_one):
         tensors={"output_zeros": {"cut": np.full(STEPS, zeros)}},
     )
     assert ("dead_units" in _codes(found)) == is_one
+
+
+def test_of_a_class_that_is_not_known_nothing_may_ever_have_passed():
+    zeros = np.ones(STEPS)
+    zeros[0] = 0.9
+    for kind, is_one in (("Mask", False), ("Threshold", True)):
+        found = evidence(
+            facts=Facts(steps=STEPS, layers=(LayerFacts(name="cut", kind=kind),), loss=LossFacts(kind="cross_entropy")),
+            tensors={"output_zeros": {"cut": zeros}},
+        )
+        assert ("dead_units" in _codes(found)) is is_one
+
+
+@pytest.mark.parametrize(("first", "behind", "outputs", "saturated", "is_one"), [
+    (0.4, 0.0, 0.0, 0.0, True),
+    (0.0, 0.0, 0.0, 0.0, False),  # the inputs themselves are constant
+    (0.4, 1e-9, 0.0, 0.0, False),
+    (0.4, 0.0, 1e-9, 0.0, False),  # another branch passes them on
+    (0.4, 0.0, 0.0, 0.9, False),
+])  # fmt: skip
+def test_between_outputs_that_vary_and_outputs_that_never_do_everything_is_cut_off(
+    first, behind, outputs, saturated, is_one
+):
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in ("a", "b"))
+    parameters = tuple(ParameterFacts(name=f"{name}.weight", shape=(8, 8), std=0.2) for name in ("a", "b"))
+    spread = {"a": np.full(STEPS, first), "b": np.full(STEPS, behind)}
+    signals = {"outputs/batch_std": np.full(STEPS, outputs), "inputs/batch_size": np.full(STEPS, 32.0)}
+    found = evidence(
+        facts=Facts(steps=STEPS, layers=layers, parameters=parameters, loss=LossFacts(kind="cross_entropy")),
+        tensors={"output_batch_std": spread, "saturated": {"c": np.full(STEPS, saturated)}}, **signals,
+    )  # fmt: skip
+    assert ("dead_units" in _codes(found)) is is_one
 
 
 @pytest.mark.parametrize("is_found", [True, False])

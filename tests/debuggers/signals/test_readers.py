@@ -1,0 +1,72 @@
+"""Rectifiers that are no modules of torch's: what reads a layer's output, and what a module of one's own ends in."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import stepscope
+from debuggers.signals.readers import is_rectified
+
+VALUES = torch.linspace(-2.0, 2.0, 9).requires_grad_()
+
+
+@pytest.mark.parametrize(
+    ("operation", "is_one"),
+    [
+        pytest.param(torch.relu, True, id="relu"),
+        pytest.param(functional.relu6, True, id="relu6"),
+        pytest.param(lambda x: x.clamp(min=0), True, id="clamp from 0"),
+        pytest.param(lambda x: x.clamp(0, 3), True, id="clamp from 0 to 3"),
+        pytest.param(lambda x: functional.threshold(x, 0.7, 0.0), True, id="threshold"),
+        pytest.param(lambda x: x.clamp(-1, 1), False, id="clamp from -1"),
+        pytest.param(functional.hardtanh, False, id="hardtanh"),
+        pytest.param(torch.tanh, False, id="tanh"),
+    ],
+)
+def test_what_puts_out_zero_below_a_number_is_rectified(operation, is_one):
+    assert is_rectified(operation(VALUES).grad_fn) == is_one
+
+
+class Above(nn.Module):
+    """What is above a limit."""
+
+    def __init__(self, limit):
+        super().__init__()
+        self.limit = limit
+
+    def forward(self, values):
+        return torch.relu(values - self.limit)
+
+
+class Functional(nn.Module):
+    def __init__(self, operation):
+        super().__init__()
+        self.first, self.last, self.operation = nn.Linear(4, 8), nn.Linear(8, 2), operation
+
+    def forward(self, values):
+        return self.last(self.operation(self.first(values)))
+
+
+@pytest.mark.parametrize(
+    ("model", "layer", "is_dead"),
+    [
+        pytest.param(lambda: nn.Sequential(nn.Linear(4, 8), Above(90.0), nn.Linear(8, 2)), "1", True, id="own module"),
+        pytest.param(lambda: nn.Sequential(nn.Linear(4, 8), Above(-90.0), nn.Linear(8, 2)), "1", False, id="that passes"),
+        pytest.param(
+            lambda: nn.Sequential(nn.Linear(4, 8), nn.Threshold(90.0, 0.0), nn.Linear(8, 2)), "1", True, id="Threshold"
+        ),
+        pytest.param(lambda: Functional(lambda x: functional.relu6(x)), "first", False, id="functional"),
+    ],
+)  # fmt: skip
+def test_dead_units_are_counted_of_any_rectifier(model, layer, is_dead):
+    torch.manual_seed(0)
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with stepscope.watch(net, optimizer) as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            net(torch.randn(16, 4)).square().mean().backward()
+            optimizer.step()
+    share = session.evidence().of_tensors("dead_units")[layer].values
+    assert (share == 1.0).all() if is_dead else (share < 0.5).all()
