@@ -27,7 +27,7 @@ from debuggers.signals.layer_statistics import (
     statistics_of,
     statistics_on_host,
 )
-from debuggers.signals.readers import is_rectified, makers_of, readers_of
+from debuggers.signals.readers import RECTIFIERS, is_rectified, kind_of_module, makers_of, readers_of
 from debuggers.signals.sampling import WHOLE_LAYER, sampled_rows, usable
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
@@ -37,7 +37,6 @@ from debuggers.utils import tensors_in
 
 MOST_LAYERS = 500
 MOST_ELEMENTS = 1 << 14
-RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
 NEAR = 0.01
 SIGNALS = (*STATISTICS, "saturated", "dead_units")
 _TANH, _SIGMOID = math.atanh(1 - NEAR), math.log(1 / NEAR - 1)
@@ -150,7 +149,7 @@ class LayerSignals:
             if found is None:
                 return
             given, values = found
-            kind = _kind_of(module)
+            kind = kind_of_module(module)
             if not kind and self._readers is None and given.grad_fn is not None and is_rectified(given.grad_fn):
                 self._rectified.add(name)
             kind = self._kinds[name] = "relu" if name in self._rectified else kind
@@ -228,7 +227,7 @@ class _Taken:
     Attributes:
         step: The step.
         time_ns: When it ended.
-        readers: The kind (see ``_kind_of``), or else what reads the output, by layer.
+        readers: The kind (see ``kind_of_module``), or else what reads the output, by layer.
         on_host: Samples that lie there, by layer.
         groups: Layers whose samples have one shape, of the others.
         deferred: The rest.
@@ -249,19 +248,6 @@ def _bounds(reader: str) -> tuple[float, float] | None:
         return float(low) + NEAR, float(high) - NEAR
     limit = {"tanh": _TANH, "sigmoid": _SIGMOID}.get(reader)
     return None if limit is None else (-limit, limit)
-
-
-def _kind_of(module: torch.nn.Module) -> str:
-    """``relu``, the bounds of an activation as ``low:high``, or nothing."""
-    if isinstance(module, RECTIFIERS) or (isinstance(module, torch.nn.Threshold) and module.value == 0):
-        return "relu"
-    if isinstance(module, torch.nn.Tanh):
-        return "-1:1"
-    if isinstance(module, torch.nn.Sigmoid | torch.nn.Hardsigmoid | torch.nn.Softmax):
-        return "0:1"
-    if isinstance(module, torch.nn.Hardtanh):
-        return f"{module.min_val}:{module.max_val}"
-    return ""
 
 
 def _first_float(tensors: Iterable[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:

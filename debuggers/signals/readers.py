@@ -1,4 +1,4 @@
-"""Finds in the graph of a forward pass what reads the outputs of layers, and which of them are the model's own."""
+"""Tells rectifiers and bounded activations: of modules, and in the graph of a pass, which has the model's outputs."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,6 +8,7 @@ from debuggers.torch_internals.autograd import node_number, saved_value
 
 MOST_NODES = 20_000
 _MOST_OPERATIONS = 20
+RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
 _ACTIVATIONS = {"ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid"}
 
 
@@ -68,3 +69,16 @@ def _kind_of(node: Any) -> str | None:
 def is_rectified(node: Any) -> bool:
     """Whether a node puts out zero for all that lies below some number, as the end of a module of one's own may."""
     return _kind_of(node) == "relu" or node.name() == "ThresholdBackward0"
+
+
+def kind_of_module(module: torch.nn.Module) -> str:
+    """Returns ``relu``, the bounds of an activation as ``low:high``, or nothing."""
+    if isinstance(module, RECTIFIERS) or (isinstance(module, torch.nn.Threshold) and module.value == 0):
+        return "relu"
+    if isinstance(module, torch.nn.Tanh):
+        return "-1:1"
+    if isinstance(module, torch.nn.Sigmoid | torch.nn.Hardsigmoid | torch.nn.Softmax):
+        return "0:1"
+    if isinstance(module, torch.nn.Hardtanh):
+        return f"{module.min_val}:{module.max_val}"
+    return ""

@@ -47,7 +47,7 @@ def unshuffled_data(evidence: Evidence) -> Argument:
             f"{alone:.0%} of the sampled batches have one class only",
             since=int(classes.steps[0]),
         )
-    if argument.cause is not None and (step := _extended_at(evidence)) is not None:
+    if argument.cause is not None and (step := extended_at(evidence)) is not None:
         argument.against(
             STRONG, f"from step {step} on new rows come among those that were known: the data grows, as in a curriculum"
         )
@@ -70,7 +70,7 @@ def of_one_class(evidence: Evidence) -> float | None:
     return alone if alone > 0.5 + 0.5 * by_chance else None
 
 
-def _extended_at(evidence: Evidence) -> int | None:
+def extended_at(evidence: Evidence) -> int | None:
     """The step from which new rows come among known ones, after nearly all had been known; None if there is none.
 
     In any order, the rows of a data set that stays the same are known for good once they have come. Where another

@@ -7,6 +7,7 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.rules.batch_order import extended_at
 from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.rules.updates import (
     EARLY,
@@ -74,6 +75,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
 
 def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> None:
     loss = evidence["loss"]
+    if progress.became_non_finite is None and extended_at(evidence) is not None:
+        return  # what has come later need not be as easy
     if progress.blew_up is not None:
         argument.add(0.55, f"the loss rose from {progress.first:.3g} to {progress.highest:.3g}", since=progress.blew_up)
     elif progress.rose:

@@ -7,6 +7,7 @@ from typing import Any
 from debuggers.observed_training.graphs.graph_nodes import operands, operator, shape_of
 from debuggers.observed_training.graphs.over_batch import (
     MOST_NODES,
+    SOFTMAXES,
     dimension_of,
     goes_over_batch,
     is_batch,
@@ -16,7 +17,6 @@ from debuggers.observed_training.graphs.over_batch import (
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
 
-_SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
 _ATTENTION = "ScaledDotProduct"
 _FIRST = (
@@ -133,7 +133,7 @@ def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int], *, fro
             inside.update([node, *operands(node)])
         text = _mixes(node, given)
         if not text and node in inside:
-            text = goes_over_batch(node, rows) or (joins_samples(node, rows) if from_batch else "")
+            text = goes_over_batch(node, rows) or (joins_samples(node, given) if from_batch else "")
         if text:
             return text
         if len(seen) < MOST_NODES:
@@ -146,7 +146,7 @@ def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int], *, fro
 def _mixes(node: Any, given: tuple[int, ...]) -> str:
     """What an operator does to the batch, if it mixes its samples; not where its sizes may be the batch's by chance."""
     name, rows = operator(node), given[0]
-    if name in _SOFTMAXES:
+    if name in SOFTMAXES:
         return _softmax(node, shape_of(node), given)
     if name in _VIEWS and len(inner := operands(node)) == 1:
         before, after = shape_of(inner[0]), shape_of(node)

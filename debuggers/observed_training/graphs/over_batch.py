@@ -8,6 +8,7 @@ from debuggers.observed_training.graphs.graph_nodes import operands, operator, s
 from debuggers.torch_internals.autograd import saved_value
 
 MOST_NODES = 256
+SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
 _TURNED = frozenset(["T", "Transpose", "Permute"])
 _RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}
 _LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
@@ -35,12 +36,12 @@ def goes_over_batch(node: Any, rows: int) -> str:
     return ""
 
 
-def joins_samples(node: Any, rows: int) -> str:
-    """What an operator of the model joins of several samples: their sum, a product over them, or their differences.
+def joins_samples(node: Any, given: tuple[int, ...]) -> str:
+    """What an operator of the model joins of several samples: their sum, scores, a product over them, differences.
 
     Not a mean, which a normalisation of a batch takes on purpose.
     """
-    name, inner = operator(node), operands(node)
+    rows, name, inner = given[0], operator(node), operands(node)
     shapes = list(map(shape_of, inner))
     what = ""
     if name == "Sum" and len(inner) == 1:
@@ -51,6 +52,11 @@ def joins_samples(node: Any, rows: int) -> str:
     elif name == "Mm" and len(inner) == 2 and operator(inner[1]) not in _TURNED:
         if is_batch(shapes[1], rows) and all(map(_reads_data, inner)):
             what = f"a product of {shapes[0]} with {shapes[1]}"
+    elif name in SOFTMAXES and len(shape := shape_of(node)) == 3 and shape[1:] == (rows, rows):
+        # Parts of the samples, as many as these, are a multiple of them.
+        over = dimension_of(saved_value(node, "dim"), 3)
+        if over and rows not in given[1:] and shape[0] % rows:
+            what = f"a softmax over dimension {over} of {shape}"
     elif name == "Sub" and len(inner) == 2 and all(operator(one) == "Slice" for one in inner):
         ours, theirs = ([saved_value(one, key) for key in ("dim", "start")] for one in inner)
         whole = [shape_of(operands(one)[0]) for one in inner]

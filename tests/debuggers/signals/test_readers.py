@@ -52,11 +52,11 @@ class Functional(nn.Module):
     ("model", "layer", "is_dead"),
     [
         pytest.param(lambda: nn.Sequential(nn.Linear(4, 8), Above(90.0), nn.Linear(8, 2)), "1", True, id="own module"),
-        pytest.param(lambda: nn.Sequential(nn.Linear(4, 8), Above(-90.0), nn.Linear(8, 2)), "1", False, id="that passes"),
+        pytest.param(lambda: nn.Sequential(nn.Linear(4, 8), Above(-90.0), nn.Linear(8, 2)), "1", False, id="passes"),
         pytest.param(
             lambda: nn.Sequential(nn.Linear(4, 8), nn.Threshold(90.0, 0.0), nn.Linear(8, 2)), "1", True, id="Threshold"
         ),
-        pytest.param(lambda: Functional(lambda x: functional.relu6(x)), "first", False, id="functional"),
+        pytest.param(lambda: Functional(functional.relu6), "first", False, id="functional"),
     ],
 )  # fmt: skip
 def test_dead_units_are_counted_of_any_rectifier(model, layer, is_dead):

@@ -65,6 +65,13 @@ def test_a_curriculum_adds_new_rows_to_known_ones(known, among, found):
     assert codes(targets__mean=means, inputs__repeated_rows=again, **GROUPED) == found
 
 
+@pytest.mark.parametrize(("among", "found"), [(0.59, []), (0.61, ["learning_rate_too_high"])])
+def test_the_loss_of_a_curriculum_may_rise(among, found):
+    again = np.full(STEPS, 0.9)
+    again[60:70] = among
+    assert codes(loss=np.geomspace(0.1, 1.0, STEPS), kind="", inputs__repeated_rows=again) == found
+
+
 @pytest.mark.parametrize(("others", "found"), [(1.0, []), (0.0, ["unshuffled_data"])])
 def test_batches_of_one_class_are_sorted_if_each_class_fills_some(others, found):
     classes, means = np.ones(STEPS), np.ones(STEPS)

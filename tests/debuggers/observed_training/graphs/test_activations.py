@@ -23,14 +23,15 @@ OTHERS = torch.randn(5, 4, generator=torch.Generator().manual_seed(1)).requires_
         pytest.param(lambda x, y: x.tanh() + 3, "", 0.0, id="shifted"),
         pytest.param(lambda x, y: x.tanh().sum(1), "", 0.0, id="their sum"),
         pytest.param(lambda x, y: x.tanh() * y, "", 0.0, id="times what is trained"),
-        pytest.param(lambda x, y: functional.cosine_similarity(x, y), "cosine", 1.0, id="torch's cosine"),
+        pytest.param(functional.cosine_similarity, "cosine", 1.0, id="torch's cosine"),
         pytest.param(
             lambda x, y: 3 * (functional.normalize(x, dim=-1) * functional.normalize(y, dim=-1)).sum(-1),
             "cosine", 3.0, id="a cosine times three",
         ),
         pytest.param(lambda x, y: (functional.normalize(x, dim=-1) * y).sum(-1), "", 0.0, id="one of any length"),
         pytest.param(
-            lambda x, y: (functional.normalize(x, dim=0) * functional.normalize(y, dim=0)).sum(-1), "", 0.0, id="columns"
+            lambda x, y: (functional.normalize(x, dim=0) * functional.normalize(y, dim=0)).sum(-1),
+            "", 0.0, id="columns",
         ),
     ],
 )  # fmt: skip

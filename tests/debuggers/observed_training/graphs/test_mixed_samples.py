@@ -65,6 +65,9 @@ MIXING = {
     "attention of flat samples": Reader(
         lambda x: ((flat := x.flatten(1)) @ flat.T).softmax(-1).matmul(flat)[:, :FEATURES]
     ),
+    "scores of samples by heads": Reader(
+        lambda x: torch.einsum("hbc,chd->bhd", torch.einsum("bhd,chd->hbc", x, x).softmax(-1), x).mean(1)
+    ),
     "a sum over samples": Reader(lambda x: (x + x.transpose(0, 1).unsqueeze(0).sum(-2)).mean(1)),
     "differences of samples": Reader(lambda x: x.diff(dim=0, prepend=x[:1]).mean(1)),
     "layer norm of a whole batch": Reader(lambda x: functional.layer_norm(x.mean(1), x.mean(1).shape)),
@@ -89,6 +92,9 @@ APART = {
         mix=nn.Linear(FEATURES, 6),
     ),
     "layer norm": Reader(lambda x, norm: norm(x).mean(1), norm=nn.LayerNorm([TIME, FEATURES])),
+    "scores of positions": Reader(
+        lambda x: torch.einsum("bts,bsd->btd", torch.einsum("btd,bsd->bts", x, x).softmax(-1), x).mean(1)
+    ),
     "products of a sample's positions": Reader(lambda x: torch.einsum("btd,bsd->bsd", x, x).mean(1)),
     "differences of positions": Reader(lambda x: x.diff(dim=1).mean(1)),
     "a sum over positions first": Reader(lambda x: x.transpose(0, 1).sum(0)),
