@@ -28,6 +28,8 @@ from debuggers.utils import tensors_in
 
 EVALUATED_EVERY = 5
 """Steps at least between two calls without gradients that are looked at: a teacher is called at each."""
+_LIKELIHOODS = {"cross_entropy", "nll"}
+"""One is the other of a model that ends in a log-softmax."""
 MOST_HELD = 1 << 22
 """Elements of an output that are held until its targets are known: of larger ones, some rows."""
 
@@ -122,7 +124,8 @@ class BatchSignals:
         ``evaluation/loss`` is the mean over the rows of all calls up to the next step but those of rows that were
         trained on, which ``numbers`` tell; see ``numbers_of_rows``.
         """
-        if kind != self._loss_kind or is_capturing():
+        alike = kind == self._loss_kind or {kind, self._loss_kind} == _LIKELIHOODS
+        if not alike or is_capturing():
             return
         with quiet_computation(mean.device.type):
             deferred = DeferredValues({"loss": mean.reshape(()), "numbers": numbers})

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from debuggers.torch_import import torch
 
-_find_operator, _register_operator = torch.jit._builtins._find_builtin, torch.jit._builtins._register_builtin
+_find_operator: Callable[[Any], Any] = torch.jit._builtins._find_builtin
+_register_operator: Callable[[Any, str], Any] = torch.jit._builtins._register_builtin
 LossEntry = Callable[..., Any]
 """Takes outputs and targets, and what else the loss has; see ``REDUCTION_AT``."""
 _PLACES: Final = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
@@ -20,6 +20,8 @@ FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
 FEW_BATCHES = 2.5
 """Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
+FAR_ABOVE = 10.0
+"""Times the training loss from which a validation loss shows that rows were learnt by heart."""
 NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
 
 
@@ -187,8 +189,10 @@ def duplicated_data(evidence: Evidence) -> Argument:
         elif repeated > 0.9 and len(evidence.validation) == 0:
             argument.add(0.1, f"every batch is the same {rows:.0f} rows")
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
-        # A loop that validates shows what comes of it: see overfitting.
-        argument.add(0.55 if len(evidence.validation) < 3 else 0.45, drawn)
+        argument.add(0.55, drawn)
+        validation, progress = evidence.validation.finite.values, progress_of(evidence)
+        if len(validation) >= 3 and progress and float(np.median(validation[-2:])) > FAR_ABOVE * progress.last:
+            argument.against(WEAK, "what comes of it is a validation loss far above the training loss: see overfitting")
     for found in evidence.found("same_batch_on_ranks"):
         argument.add(STRONG, f"{found.evidence}: a DistributedSampler is missing", since=found.step, where=[found.name])
     argument.advice = (

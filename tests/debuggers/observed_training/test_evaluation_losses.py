@@ -59,6 +59,11 @@ def test_it_is_the_loss_of_calls_without_gradients_over_their_rows():
     [
         pytest.param(whole, True, id="rows that are new"),
         pytest.param(lambda model: with_gradients_on(model(ROWS[NEW])), True, id="judged after it"),
+        pytest.param(
+            lambda model: functional.nll_loss(model(ROWS[NEW]).log_softmax(1), KINDS[NEW]),
+            True,
+            id="another name of it",
+        ),
         pytest.param(lambda model: functional.cross_entropy(model(ROWS[TRAINED]), KINDS[TRAINED]), False, id="trained"),
         pytest.param(
             lambda model: functional.mse_loss(model(ROWS[NEW]), torch.zeros(100, 3)), False, id="another loss"

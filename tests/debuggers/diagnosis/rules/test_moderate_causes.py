@@ -269,3 +269,10 @@ def test_zeros_that_begin_equal_are_meant_so():
     zeros = Facts(steps=STEPS, parameters=(ParameterFacts(name="fc.weight", shape=(64, 100)),))
     same = {"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}}
     assert not diagnose(evidence(to(1.6), tensors=same, facts=zeros))
+
+
+@pytest.mark.parametrize(("validation", "code"), [(4.9, "duplicated_data"), (5.1, "overfitting")])
+def test_few_rows_that_a_validation_shows_to_be_learnt_by_heart_are_overfitting_first(validation, code):
+    signals = {"inputs__rows_so_far": 39.0, "inputs__repeated_rows": 1.0}
+    found = evidence(to(0.5), evaluation__loss=[2.5, validation, validation, validation], **signals, **ROWS)
+    assert diagnose(found)[0].code == code
