@@ -167,8 +167,8 @@ class LayerSignals:
                 if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
                     if own.dead is None:
                         # A unit without a positive element has none either once it is rectified.
-                        rectifies = isinstance(module, RECTIFIERS) and latest is not None and args
-                        own.dead = latest.dead if rectifies and latest.is_of(args[0]) else None
+                        rectified = latest if isinstance(module, RECTIFIERS) and args else None
+                        own.dead = rectified.dead if rectified is not None and rectified.is_of(args[0]) else None
                     if own.dead is None:
                         own.dead = _dead_units(values)
                     self._values[f"dead/{name}"] = own.dead
@@ -217,7 +217,8 @@ class _Described:
 
     def is_of(self, output: Any) -> bool:
         """Whether it is of that very output, as it is now."""
-        return self._output is not None and self._output() is output and version_of(output) == self._version
+        known = None if self._output is None else self._output()
+        return known is not None and known is output and version_of(known) == self._version
 
 
 @dataclass(frozen=True, slots=True, eq=False)
