@@ -1,10 +1,13 @@
 """Sees that files of a store were emptied or cut short, by their sizes: the store need not be read."""
 
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracker_adapters.errors import UnsafeFileError
+from tracker_adapters.safe_files import open_file, status_of
 from tracker_adapters.store.layout import rank_folder, segments
 
 _HEADER_BYTES = 100
@@ -27,8 +30,8 @@ def damage_of(folder: Path, ranks: Sequence[int]) -> Damage:
     paths = [path for rank in ranks for path in segments(rank_folder(folder, rank))]
     told, empty = [], 0
     for path in paths:
-        with suppress(OSError):  # compacted meanwhile, or no file: who reads it says so
-            size, said = path.stat().st_size, _size_said(path)
+        with suppress(OSError, UnsafeFileError):  # compacted meanwhile, a link or a pipe: who reads it says so
+            size, said = _sizes(folder, path)
             empty += not size
             if not size:
                 told.append(f"{path} has 0 bytes: it was emptied, or the run died when it began this file")
@@ -38,14 +41,18 @@ def damage_of(folder: Path, ranks: Sequence[int]) -> Damage:
     return Damage("".join(told[:1]) + more, bool(paths) and empty == len(paths))
 
 
-def _size_said(path: Path) -> int:
-    """How large an SQLite database says that it is, as far as it does; see https://sqlite.org/fileformat.html."""
-    with path.open("rb") as file:
-        header = file.read(_HEADER_BYTES)
+def _sizes(folder: Path, path: Path) -> tuple[int, int]:
+    """How large an SQLite database is, and how large it says that it is, as far as it does.
+
+    See https://sqlite.org/fileformat.html.
+    """
+    place = path.relative_to(folder)
+    with open_file(folder, place) as file:  # a pipe in its place would never answer
+        size, header = os.fstat(file.fileno()).st_size, file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES:
-        return _HEADER_BYTES
-    log = path.with_name(path.name + _WAL)
-    if header[24:28] != header[92:96] or (log.exists() and log.stat().st_size):
-        return 0  # the number of pages is an old one, or the log has the rest of the file
+        return size, _HEADER_BYTES
+    log = status_of(folder, place.with_name(place.name + _WAL))
+    if header[24:28] != header[92:96] or (log is not None and log.st_size):
+        return size, 0  # the number of pages is an old one, or the log has the rest of the file
     page = int.from_bytes(header[16:18], "big")
-    return (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")
+    return size, (65536 if page == 1 else page) * int.from_bytes(header[28:32], "big")

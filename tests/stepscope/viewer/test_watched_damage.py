@@ -94,3 +94,21 @@ def test_nothing_is_said_of_a_sound_run_and_of_one_that_is_written(sound, tmp_pa
         runs = RunList([tmp_path / "live"])
         assert json.loads(answer(runs, "runs").body)["runs"][0]["damage"] == ""
         runs.close()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_pipe_or_a_link_in_place_of_a_file_is_left_to_who_reads_it(sound, tmp_path, suffix):
+    """Opening a pipe waits for somebody who writes to it: for ever."""
+    shutil.copytree(sound, tmp_path / "exp")
+    (store,) = segments(rank_folder(tmp_path / "exp", 0))
+    place = store.with_name(store.name + suffix)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    assert not damage_of(tmp_path / "exp", [0]).text
+    (listed,) = json.loads(answer(RunList([tmp_path]), "runs").body)["runs"]
+    assert listed["name"] == "exp"
+
+    place.unlink()
+    place.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").touch()
+    assert not damage_of(tmp_path / "exp", [0]).text
