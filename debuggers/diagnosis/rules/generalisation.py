@@ -194,7 +194,7 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
             elif progress.last - progress.lowest > max(GAP * _level(evidence, progress), 3 * progress.noise):
                 argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
-            elif progress.learnt > 0.6:
+            elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     decays = _decay(evidence)
     if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
@@ -215,6 +215,12 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
     return argument
+
+
+def _is_alone(evidence: Evidence) -> bool:
+    """Whether the loss is known to be one term, without a penalty on weights: what lets it fall may shrink them."""
+    loss = evidence.facts.loss
+    return loss is not None and bool(loss.kind) and loss.terms == 1 and not loss.penalized
 
 
 def _decay(evidence: Evidence) -> float:

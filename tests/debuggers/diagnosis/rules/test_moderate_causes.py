@@ -102,6 +102,8 @@ FROZEN = Facts(steps=STEPS, parameters=(
     ParameterFacts(name="head", shape=(10, 64), std=0.07)))  # fmt: skip
 UNUSED = Facts(invariants=(InvariantFacts(name="gradients_are_used", checked=1, broken=1, first_step=0),))
 OF_VALUES = Facts(steps=STEPS, loss=LossFacts(kind="mse", reduction="mean"))
+PENALIZED = Facts(steps=STEPS, loss=LossFacts(kind="mse", reduction="mean", penalized=True))
+SHRINK = {"weight_norm": np.linspace(5.0, 2.0, 20), "decay_cosine": 0.8, "baseline_loss": 2.3, "update_ratio": 0.02}
 FAR = {"targets__min": -10.0, "targets__max": 10.0, "targets__std": 6.0, "outputs__std": 0.5,
        "correlation": np.full(20, 0.9), "update_ratio": 0.02}  # fmt: skip
 SAME = {"mean": 0.3, "std": 0.4, "min": 0.0, "max": 1.0}
@@ -138,6 +140,8 @@ CASES = [
     ("unbroken_symmetry", evidence(to(1.6), tensors={"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}}),
      evidence(to(0.3), tensors={"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}})),
     ("over_regularized", evidence(to(1.2), facts=DROPPING), evidence(to(0.5), facts=DROPPING)),
+    # What starts too large shrinks, too, where nothing but the loss asks for it.
+    ("over_regularized", evidence(to(1.2), facts=PENALIZED, **SHRINK), evidence(to(1.2), facts=OF_VALUES, **SHRINK)),
     ("over_regularized",
      evidence(to(0.6), facts=DROPPING, baseline_loss=2.3, **{"validation/loss": np.full(4, 0.47)}),
      evidence(to(0.6), facts=DROPPING, baseline_loss=2.3, **{"validation/loss": np.full(4, 0.45)})),
