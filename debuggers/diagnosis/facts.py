@@ -23,9 +23,10 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements, 0 where there are none.
 
     ``is_sampled`` is False where no element was looked at: on the meta device, of integers, sparse or not yet made.
-    ``role`` says what happens to it: ``frozen`` requires no gradient; ``without_gradient`` requires one and never had
-    it; ``lost_gradient`` had one once; ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has
-    gradients and belongs to the optimizer, but its sampled elements never changed.
+    ``role`` says what happens to it: ``frozen`` requires no gradient, or has neither one nor a place in the optimizer
+    that trains others; ``without_gradient`` requires one and never had it; ``lost_gradient`` had one once;
+    ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has gradients and belongs to the optimizer, but
+    its sampled elements never changed.
     """
 
     name: str

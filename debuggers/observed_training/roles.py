@@ -8,7 +8,11 @@ _SETTLED = 25
 
 
 def parameter_roles(watch: ParameterWatch, invariants: InvariantLog, steps: int, last_step: int) -> dict[str, str]:
-    """Returns the role of each parameter that is not simply trained, and enters the invariants that are about roles."""
+    """Returns the role of each parameter that is not simply trained, and enters the invariants that are about roles.
+
+    What neither has a gradient nor belongs to the optimizer is frozen, as a backbone under ``torch.no_grad`` below a
+    head that is trained, also where it requires a gradient: unless none of the model's parameters has both.
+    """
     found = watch.roles()
     kinds = {finding.kind for finding in watch.findings()}
     roles = dict.fromkeys(found.outside_optimizer, "outside_optimizer")
@@ -20,6 +24,9 @@ def parameter_roles(watch: ParameterWatch, invariants: InvariantLog, steps: int,
     roles |= dict.fromkeys(found.lost_gradient, "lost_gradient")
     roles |= dict.fromkeys(found.without_gradient, "without_gradient")
     roles |= dict.fromkeys(found.frozen, "frozen")
+    if len(roles) < len(found.parameters):
+        left_out = set(found.outside_optimizer) & set(found.without_gradient)
+        roles |= dict.fromkeys(left_out, "frozen")
     if "weights_stand_still" in kinds:
         roles |= {name: "unchanged" for name in found.parameters if name not in roles}
     return roles

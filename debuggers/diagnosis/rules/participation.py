@@ -32,6 +32,12 @@ def _share(evidence: Evidence, names: Sequence[str]) -> float:
     return sum(sizes[name] for name in names) / max(1.0, sum(sizes.values()))
 
 
+def _none_is_trained(evidence: Evidence, without: Sequence[str]) -> bool:
+    """Whether those without gradients are a whole model, but for scalars and vectors: a small head is trained too."""
+    has_weight = any(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters)
+    return _share(evidence, without) > ALL and not has_weight
+
+
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either.
 
@@ -79,7 +85,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     argument = Argument("detached_parameters")
     names = _with_role(evidence, "without_gradient")
     ran = evidence.of_tensors("output_std")
-    if not names or _share(evidence, names) > ALL:  # see no_update
+    if not names or _none_is_trained(evidence, names):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
                 STRONG,
@@ -218,7 +224,7 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
     without = _with_role(evidence, "without_gradient")
-    if without and _share(evidence, without) > ALL and evidence.facts.loss is not None:
+    if without and _none_is_trained(evidence, without) and evidence.facts.loss is not None:
         argument.add(
             CERTAIN,
             "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "

@@ -55,6 +55,20 @@ def test_layers_before_all_trained_ones_are_cut_off_even_where_no_layer_was_seen
     assert ("detached_parameters" in codes) == is_one
 
 
+@pytest.mark.parametrize("head", [(2, 8), (8,)])
+def test_a_small_head_below_a_large_part_without_gradients_is_trained(head):
+    """All but a ten-thousandth of the weights: that part is cut off, and it is not that steps change nothing."""
+    parameters = (
+        ParameterFacts(name="body.weight", shape=(1000, 1000), std=0.02, role="without_gradient"),
+        ParameterFacts(name="head.weight", shape=head, std=0.2),
+    )
+    falling = Series(np.arange(STEPS), np.geomspace(2.0, 0.2, STEPS))
+    facts = Facts(steps=STEPS, parameters=parameters, loss=LossFacts(kind="mse", reduction="mean"))
+    codes = [cause.code for cause in diagnose(Evidence(series={"loss": falling}, facts=facts))]
+
+    assert codes == (["detached_parameters"] if len(head) > 1 else ["no_update"])
+
+
 @pytest.mark.parametrize(
     ("roles", "std", "falls_to", "is_one"),
     [
