@@ -51,10 +51,10 @@ class GradientMarks:
         pairs = zip(ids, before_ids, versions, before_versions, strict=True)
         return max(version - last if one == other else 1 for one, other, version, last in pairs)
 
-    def are_zero(self) -> bool:
+    def are_zero(self, counts: Callable[[torch.Tensor], bool] = lambda parameter: True) -> bool:
         """Whether there is no gradient, or as far as can be told only zeros: always so of what lies on a device.
 
-        Call it right after ``note``.
+        Call it right after ``note``. A gradient that is not zero is left out if ``counts`` denies its parameter.
         """
         if self._noted is self._none:
             return True
@@ -63,7 +63,7 @@ class GradientMarks:
             if gradient is None or not gradient.is_cpu or gradient.layout is not torch.strided or is_freed(gradient):
                 continue
             values = gradient.detach().flatten()[:: max(1, gradient.numel() // _SAMPLED)]
-            if bool(values.count_nonzero()):
+            if bool(values.count_nonzero()) and counts(parameter):
                 return False
         return True
 

@@ -14,6 +14,8 @@ from debuggers.torch_import import torch
 
 LOOKS = 10
 """Losses by which the usual one is told."""
+_ROUNDING_SHARE, _ROUNDING = 1 / 16, 0.01
+"""The rounding that targets computed from outputs may hold: a share of the largest target, or this if that is more."""
 
 
 class KnownLosses:
@@ -60,14 +62,25 @@ class KnownLosses:
 
 
 def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
-    """Adds the targets that follow from outputs and their difference, which is what the loop's own formula saved."""
+    """Adds the targets that follow from outputs and their difference, which is what the loop's own formula saved.
+
+    They do not follow where outputs are not finite, or so large that the difference was rounded by more than the
+    targets: all look like zero then. On a device, where nothing may wait to find that out, they become NaN.
+    """
     difference = view.difference
     if difference is None or outputs is None or view.facts.broadcast or outputs.numel() != difference.numel():
         return view
     if not view.compares_outputs or outputs.device != difference.device:
         return view
     with quiet_computation(difference.device.type):
-        return replace(view, targets=outputs.reshape(difference.shape) - view.difference_sign * difference)
+        targets = outputs.reshape(difference.shape) - view.difference_sign * difference
+        if not targets.is_floating_point() or not targets.numel():
+            return replace(view, targets=targets)
+        rounding = outputs.abs().amax().double() * torch.finfo(targets.dtype).eps
+        follow = rounding <= (targets.abs().amax().double() * _ROUNDING_SHARE).clamp(min=_ROUNDING)
+        if targets.is_cpu:
+            return replace(view, targets=targets) if bool(follow) else view
+        return replace(view, targets=torch.where(follow, targets, torch.nan))
 
 
 def not_told(told: Container[str], losses: KnownLosses, inputs: BatchFacts | None) -> tuple[str, ...]:

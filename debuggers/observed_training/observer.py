@@ -82,8 +82,9 @@ class TrainingObserver:
         held = None if optimizer is None else set(map(id, held_parameters(optimizer)))
         trainable = [one for one in mine.tensors if one.requires_grad]
         # An optimizer of another model holds none of them: their gradients show that it does.
-        trained = [one for one in trainable if held is None or id(one) in held] or trainable
-        self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end)
+        mine_held = [one for one in trainable if held is None or id(one) in held]
+        self._holds, trained = bool(mine_held), mine_held or trainable
+        self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end, self._is_trained)
         self.calls = ForwardCalls(
             model,
             isolation,
@@ -242,11 +243,20 @@ class TrainingObserver:
         self._unused.judge(self.passes, self._invariants)
         self.calls.random.judge(self._invariants)
 
+    def _is_trained(self, parameter: torch.Tensor) -> bool:
+        """Whether the optimizer still holds a parameter that it held at first, or never held one of the model's."""
+        if self._optimizer is None or not self._holds:
+            return True
+        return any(one is parameter for one in held_parameters(self._optimizer))
+
     def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
-        if not self._looks_closely:
-            if number is not None and not math.isfinite(number):
+        if number is not None and not math.isfinite(number):
+            given = self.calls.given
+            # What is sampled has statistics that count them, but for complex numbers.
+            if not self._looks_closely or (given is not None and given.is_complex()):
                 with self._stopwatch, self._isolation.guard("looking at a loss"):
-                    self._broken.look(self.calls.given)
+                    self._broken.look(given)
+        if not self._looks_closely:
             return
         if len(roots) != 1:
             return

@@ -44,6 +44,7 @@ class StepPasses:
         scaler: torch.amp.GradScaler | None,
         before: Callable[[tuple[torch.Tensor, ...], float | None], None],
         after: Callable[[], None] = lambda: None,
+        still_trained: Callable[[torch.Tensor], bool] = lambda parameter: True,
     ) -> None:
         """Observes nothing before ``start``.
 
@@ -53,12 +54,14 @@ class StepPasses:
             before: Called before each pass with the tensors that it starts from, and the loss, without its scale, if
                 it is one number on the host.
             after: Called after each pass that belongs to the model.
+            still_trained: Whether a parameter still belongs to the optimizer: a layer that was replaced keeps its last
+                gradients, which nothing sets to zero.
         """
         self.scaler = scaler
         self.unrelated = 0
         self.scale_number, self.is_scaled = 1.0, False
         self.mixed = self.adds_up = False
-        self._before, self._after = before, after
+        self._before, self._after, self._still_trained = before, after, still_trained
         self._parameters = parameters
         self._marks = GradientMarks(parameters)
         self._observation: BackwardObservation | None = None
@@ -163,7 +166,7 @@ class StepPasses:
             return None
         marks = self._marks
         with self._lock:
-            if marks.note() and marks.are_zero():
+            if marks.note() and marks.are_zero(self._still_trained):
                 self._zeroed = True
                 if self._passes:
                     self._dropped_passes, self._drops = self._dropped_passes + self._passes, self._drops + 1

@@ -1,6 +1,7 @@
 """What is learned of a training from outside, and that healthy trainings keep every invariant."""
 
 import copy
+import math
 import pickle
 import threading
 
@@ -490,6 +491,58 @@ def test_targets_of_a_loss_that_the_loop_writes_out_follow_from_its_outputs():
             assert one is None
         else:
             torch.testing.assert_close(one, targets[number // 3])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "follow"), [(1.0, True), (1e3, True), (1e9, False), (1e30, False), (math.nan, False)]
+)
+def test_targets_do_not_follow_from_outputs_that_are_too_large(outputs, follow):
+    """A difference of 1e9 and 3 in float32 is rounded to 64: all targets would look like zero."""
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    with Observed(model, optimizer) as observed:
+        with torch.no_grad():
+            model.bias.fill_(outputs)
+        inputs = torch.randn(8, 4)
+        (model(inputs).squeeze(1) - inputs.sum(1)).square().mean().backward()
+        optimizer.step()
+
+        (view,) = observed.views
+    assert (view.targets is not None) == follow
+    if follow:
+        torch.testing.assert_close(view.targets, inputs.sum(1), rtol=0, atol=1e-3)
+
+
+def test_what_is_left_out_below_a_head_is_frozen():
+    """A backbone under no_grad, of which no parameter was told that it requires no gradient."""
+    model = nn.Sequential(nn.Linear(4, 400), nn.ReLU(), nn.Linear(400, 1))
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(STEPS):
+            inputs = torch.randn(8, 4)
+            optimizer.zero_grad()
+            with torch.no_grad():
+                features = model[1](model[0](inputs))
+            (model[2](features) - 1).square().mean().backward()
+            optimizer.step()
+
+        roles = {one.name: one.role for one in observed.facts.parameters}
+    assert roles == {"0.weight": "frozen", "0.bias": "frozen", "2.weight": "trained", "2.bias": "trained"}
+
+
+@pytest.mark.parametrize("layers", [[0], [0, 4]])
+def test_the_last_gradients_of_replaced_layers_are_nothing_that_was_not_zeroed(layers):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer)
+        for place in layers:
+            model[place] = nn.Linear(model[place].in_features, model[place].out_features)
+        optimizer.param_groups.clear()
+        optimizer.add_param_group({"params": list(model.parameters()), "lr": 0.01})
+        train(model, optimizer)
+
+        assert "gradients_zeroed" not in observed.broken()
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
