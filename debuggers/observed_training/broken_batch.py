@@ -1,5 +1,6 @@
 """The inputs of the first step whose loss is not finite: whether the data brought the NaN."""
 
+from debuggers.host_arrays.readable import is_dense
 from debuggers.signals.sampling import usable
 from debuggers.torch_import import torch
 
@@ -23,6 +24,8 @@ class BrokenBatch:
         if self._is_over:
             return
         self._is_over = True
+        if inputs is not None and inputs.is_complex() and is_dense(inputs):
+            inputs = torch.view_as_real(inputs.detach().resolve_conj())
         values = None if inputs is None else usable(inputs)
         if values is not None and values.is_cpu:
             self._found = values.numel() - int(torch.isfinite(values).sum())

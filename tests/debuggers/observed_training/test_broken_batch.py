@@ -43,8 +43,27 @@ def test_finite_inputs_of_a_broken_loss_are_counted_as_such():
     assert (batch.take(), batch.take()) == (0, None)
 
 
-@pytest.mark.parametrize("inputs", [None, torch.ones(2, dtype=torch.complex64), torch.ones(2, device="meta")])
-def test_inputs_that_are_gone_or_hold_no_real_numbers_are_not_counted(inputs):
+@pytest.mark.parametrize("inputs", [None, torch.eye(2).to_sparse(), torch.ones(2, device="meta")])
+def test_inputs_that_are_gone_or_hold_no_dense_numbers_are_not_counted(inputs):
     batch = BrokenBatch()
     batch.look(inputs)
     assert batch.take() is None
+
+
+@pytest.mark.parametrize("step", [10, BROKEN])
+def test_complex_inputs_are_looked_at(step):
+    """Also at sampled steps, where statistics count what is broken in real ones."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3, dtype=torch.complex64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for number in range(30):
+            inputs = torch.randn(8, 4, dtype=torch.complex64)
+            if number == step:
+                inputs[2, 1] = complex(0.0, torch.nan)
+            optimizer.zero_grad()
+            model(inputs.conj()).abs().square().mean().backward()
+            optimizer.step()
+
+    cause = session.report().causes[0]
+    assert (cause.code, cause.since_step) == ("non_finite_inputs", step)
