@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracker_adapters.values.tensors import plain_tensor
 
-from debuggers.host_arrays.readable import is_freed
+from debuggers.host_arrays.readable import is_dense, is_freed
 from debuggers.instrumentation.long_names import fitting_name
 from debuggers.instrumentation.module_changes import ModuleMembers
 from debuggers.instrumentation.module_selection import WRAPPERS
@@ -82,7 +82,7 @@ class Parameters:
         named = dict(zip(self.names, self.tensors, strict=True)) | dict(self._model.named_buffers())
         flags = {}
         for name, tensor in named.items():
-            dense = tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_quantized
+            dense = is_dense(tensor) and not tensor.is_quantized
             if dense and (tensor.is_floating_point() or tensor.is_complex()) and not is_freed(tensor):
                 values = plain_tensor("parameter", tensor)
                 values = values.float() if values.element_size() == 1 else values  # not every float8 knows isnan

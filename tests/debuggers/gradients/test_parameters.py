@@ -132,3 +132,14 @@ def test_the_next_call_knows_what_has_changed_in_the_model(change):
     assert found.names == tuple(expected)
     assert all(one is other for one, other in zip(found.parameters, expected.values(), strict=True))
     assert all(one is other.grad for one, other in zip(found.tensors, expected.values(), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:Sparse CSR tensor support")
+def test_buffers_without_dense_values_do_not_hide_broken_ones():
+    model = network()
+    model.register_buffer("rows", torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+    model.register_buffer("graph", torch.eye(3).to_sparse_csr())
+    model.register_buffer("later", torch.empty(3, device="meta"))
+    model.register_buffer("scale", torch.tensor([1.0, torch.nan]))
+
+    assert Parameters(model).broken() == ["scale"]
