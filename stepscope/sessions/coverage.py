@@ -11,6 +11,9 @@ from debuggers.gradients.parameter_watch import FIRST_LOOK
 from stepscope.sessions.governor import Overhead
 from stepscope.sessions.instruments import Instruments
 
+_UNSEEN_LOSSES = 0.1
+"""Share of the steps whose loss may be unseen; the first one's is where a session begins inside of a step."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
@@ -26,6 +29,7 @@ class Coverage:
         recorded_steps: How often it recorded the one that it recorded most often.
         skipped: Steps that a GradScaler skipped since the last one that it made, at least, where only those that it
             makes are seen.
+        unseen_losses: Steps whose loss was neither seen nor told.
         frozen: Names of those that require no gradient.
         without_gradient: Names of those that require one, and never had it.
         lost_gradient: Names of those that require one, and had none for the last half of the steps.
@@ -49,6 +53,7 @@ class Coverage:
     recorded_layers: int
     recorded_steps: int
     skipped: int
+    unseen_losses: int
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
     lost_gradient: tuple[str, ...]
@@ -89,6 +94,7 @@ class Coverage:
             recorded_layers=len(counts),
             recorded_steps=max(counts.values(), default=0),
             skipped=instruments.skipped.count(),
+            unseen_losses=instruments.unseen_losses,
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,
             lost_gradient=() if roles is None else roles.lost_gradient,
@@ -119,6 +125,8 @@ class Coverage:
             found.append(f"the gradients of {share_of(self.steps - self.probed, self.steps, 'steps')} were not checked")
         if self.probed and self.measured < self.steps:
             found.append(f"individual parameters were measured at {share_of(self.measured, self.steps, 'steps')}")
+        if self.unseen_losses > max(1, _UNSEEN_LOSSES * self.steps):
+            found.append(f"the loss of {share_of(self.unseen_losses, self.steps, 'steps')} was not seen")
         if self.skipped:
             steps = counted(self.skipped, "steps")
             found.append(f"at the end the GradScaler skipped {steps} or more, which were not checked")

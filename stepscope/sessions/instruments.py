@@ -32,6 +32,7 @@ class Instruments:
         skipped: Knows of the steps that a GradScaler skips, where those that it makes are told to it.
         summaries: The gradients of the last step, if it was measured in full and they are on the host, else None.
         reading: What a probe saw of the last step, likewise.
+        unseen_losses: Steps without a loss.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Instruments:
         self.skipped = SkippedSteps(scaler)
         self.summaries: SummaryTable | None = None
         self.reading: GradientReading | None = None
+        self.unseen_losses = 0
 
     @property
     def failures(self) -> Mapping[tuple[str, str], int]:
@@ -180,6 +182,7 @@ class Instruments:
     def _see_loss(self, step: int, loss: torch.Tensor | float | None) -> bool:
         """Looks at the loss of a step; returns whether something begins that a full measurement may explain."""
         if loss is None:
+            self.unseen_losses += 1
             return False
         return self._loss.see(step, loss)
 

@@ -495,3 +495,29 @@ def test_the_bias_of_a_critic_has_no_gradient_by_construction():
             optimizer.step()
 
     assert session.report().verdict.health is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("unseen", "gap"),
+    [(1, ""), (4, "the loss of 4 of 30 steps was not seen"), (30, "the loss of all 30 steps was not seen")],
+)
+def test_what_is_healthy_has_had_its_loss_seen(unseen, gap):
+    """``torch.autograd.grad`` tells no loss, as ``backward`` does."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(30):
+            inputs = torch.randn(16, 4)
+            optimizer.zero_grad()
+            loss = (model(inputs) - inputs.sum(1, keepdim=True)).square().mean()
+            if step < unseen:
+                parameters = list(model.parameters())
+                for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+                    parameter.grad = gradient
+            else:
+                loss.backward()
+            optimizer.step()
+
+    verdict = session.report().verdict
+    assert verdict.gaps == ((gap,) if gap else ())
