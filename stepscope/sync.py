@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from tracker_adapters.config import SINKS_VARIABLE, SinkConfig, SinksSpec, choose_sinks
+from tracker_adapters.delivery.outcomes import EXIT_CODES
 from tracker_adapters.delivery.process import DeliveryProcess
-from tracker_adapters.delivery.worker import EXIT_CODES
 from tracker_adapters.errors import NotARunError, RunError, SinkConfigError
 from tracker_adapters.store.connections import is_damage
 from tracker_adapters.store.layout import DELIVERY_DATABASE, WRITER_LOCK, rank_folder, ranks

@@ -16,7 +16,8 @@ from typing import Any
 
 from tracker_adapters.child_process import collect_rarely, kill_children, step_back
 from tracker_adapters.config import DEADLINE_S, HISTOGRAMS
-from tracker_adapters.delivery.worker import EXIT_CODES, DeliveryWorker, Outcome
+from tracker_adapters.delivery.outcomes import EXIT_CODES, Outcome
+from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.redaction import redact_output, remember_secrets
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink

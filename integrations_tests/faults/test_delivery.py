@@ -11,7 +11,7 @@ import odd_sinks
 import pytest
 from fault_training import emitted_by
 from faults import accounts, training
-from tracker_adapters.delivery.worker import EXIT_CODES
+from tracker_adapters.delivery.outcomes import EXIT_CODES
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.ledger import Ledger
 from tracker_adapters.store.lock import is_locked

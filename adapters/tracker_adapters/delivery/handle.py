@@ -1,21 +1,25 @@
 """The training's handle on its deliveries: starts and watches them, and waits for them up to a deadline."""
 
+from __future__ import annotations
+
 import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tracker_adapters.config import SinkConfig, sink_identity
 from tracker_adapters.delivery.process import DeliveryProcess
-from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.ledger import Ledger, Position, position_key
 from tracker_adapters.terminal_text import printable_line
+
+if TYPE_CHECKING:
+    from tracker_adapters.delivery.worker import DeliveryWorker
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +158,9 @@ class Delivery:
             logger.warning(message, *values)
 
     def _worker(self, sink: SinkConfig | Sink, number: int) -> DeliveryWorker:
+        # Most deliver in processes of their own, and need nothing of a worker here.
+        from tracker_adapters.delivery.worker import DeliveryWorker
+
         if isinstance(sink, SinkConfig):
             config = sink
             return DeliveryWorker(

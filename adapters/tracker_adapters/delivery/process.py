@@ -8,7 +8,7 @@ from typing import Any
 
 from tracker_adapters.child_process import NICENESS, ChildProcess, import_path
 from tracker_adapters.config import SinkConfig
-from tracker_adapters.delivery.worker import EXIT_CODES
+from tracker_adapters.delivery.outcomes import EXIT_CODES
 from tracker_adapters.store.layout import DELIVERY_LOG, below_run, rank_folder
 
 POLL_INTERVAL_S = 0.1

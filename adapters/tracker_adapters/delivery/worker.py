@@ -14,6 +14,7 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.config import HISTOGRAMS
 from tracker_adapters.delivery.description import Description
 from tracker_adapters.delivery.idle import IdleClock
+from tracker_adapters.delivery.outcomes import Outcome
 from tracker_adapters.delivery.plainer_forms import PlainerForms
 from tracker_adapters.delivery.probe import another, kind_of_single, kinds_of
 from tracker_adapters.delivery.retry_policy import POLL_INTERVAL_S, RetryPolicy
@@ -36,9 +37,6 @@ A batch costs some milliseconds of its own, which larger ones pay more rarely; a
 should miss little of one.
 """
 Until: TypeAlias = Literal["end", "caught_up"]
-Outcome: TypeAlias = Literal["done", "caught_up", "gave_up", "busy", "stopped"]
-EXIT_CODES: dict[Outcome, int] = {"done": 0, "caught_up": 83, "gave_up": 84, "busy": 85, "stopped": 86}
-"""How a delivery process that did not crash says what came of it."""
 
 
 class DeliveryWorker:

@@ -19,7 +19,6 @@ from tracker_adapters.store.blobs import adopt_file
 from tracker_adapters.store.layout import WRITER_LOCK, blob_path, rank_folder
 from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.segments.segment import SEGMENT_BYTES
-from tracker_adapters.store.upkeep.compaction_process import CompactionProcess
 from tracker_adapters.store.writing.deferred_queue import DeferredQueue
 from tracker_adapters.store.writing.emit_queue import (
     COMMIT_INTERVAL_S,
@@ -82,6 +81,9 @@ class RunStore:
         self.max_run_bytes = max_run_bytes
         self._compaction = None
         if max_run_bytes is not None:
+            # Only a run within a limit needs what compacts stores.
+            from tracker_adapters.store.upkeep.compaction_process import CompactionProcess
+
             self._compaction = CompactionProcess(run_folder, max_run_bytes, segment_bytes)
             segment_bytes = self._compaction.segment_bytes
         self._lock_file = FileLock(self.folder / WRITER_LOCK)
