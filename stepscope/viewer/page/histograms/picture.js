@@ -151,7 +151,7 @@ export class Picture {
       let above = Infinity;
       for (const { at, text } of axis.ticks) {
         const y = box.y + part * (high + 3) + high * (1 - at);
-        if (above - y < 12) continue;
+        if (above - y < 12 || (parts > 1 && high * Math.min(at, 1 - at) < 6)) continue; // it would reach into another part
         above = y;
         context.fillText(text, box.x - 8, Math.min(Math.max(y, 6), box.y + box.height - 4), LEFT - 10);
       }

@@ -4,14 +4,12 @@
 const BARS = 4;
 
 /**
- * How many pixels a bar takes: of few elements, most bins of an eighth of a power of two hold one or none, and would
- * look like scattered lines. All steps have the same bars.
- * @param {import("./found.js").Found} found @param {number} size
+ * How many pixels a bar takes, a power of two, so that the bars of all steps lie on one grid: of few elements, most bins
+ * of an eighth of a power of two hold one or none, and would look like scattered lines.
+ * @param {number} elements without zeros @param {number} size
  */
-export function barPixels({ columns, rows }, size) {
-  let elements = 0;
-  for (let row = 0; row < rows; row++) elements += columns.count[row];
-  return Math.max(1, Math.round(size / (BARS * Math.cbrt(Math.max(1, elements / rows)))));
+export function barPixels(elements, size) {
+  return 2 ** Math.max(0, Math.floor(Math.log2(size / (BARS * Math.cbrt(Math.max(1, elements))))));
 }
 
 /**
@@ -22,9 +20,11 @@ export function barPixels({ columns, rows }, size) {
 export function spread(found, row, axis, size) {
   const { columns, wide, meta } = found;
   const [pixels, zeros] = [new Float64Array(size), new Float64Array(size)];
+  let elements = 0;
   for (let bin = 0; bin < wide; bin++) {
     const count = columns.bins[row * wide + bin];
     if (!count) continue;
+    if (bin !== meta.zero_bin) elements += count;
     const on = bin === meta.zero_bin ? zeros : pixels;
     const from = axis.place(Math.max(columns.edges[bin], columns.min[row])) * size;
     const to = Math.max(axis.place(Math.min(columns.edges[bin + 1], columns.max[row])) * size, from + 0.01);
@@ -34,7 +34,7 @@ export function spread(found, row, axis, size) {
       else if (from >= size) on[size - 1] += count;
     }
   }
-  level(pixels, barPixels(found, size), axis.place(columns.min[row]) * size, axis.place(columns.max[row]) * size);
+  level(pixels, barPixels(elements, size), axis.place(columns.min[row]) * size, axis.place(columns.max[row]) * size);
   const most = Math.max(...pixels) || Math.max(...zeros) || 1;
   return pixels.map((count, pixel) => Math.min(1, (count + zeros[pixel]) / most));
 }
