@@ -14,6 +14,7 @@ _TO_PAINT = """(act) => new Promise((done) => {
   });
   setTimeout(wait);
 })"""
+_ALL_DRAWN = "[...document.querySelectorAll('.board .card')].every((card) => card.querySelector('canvas'))"
 _FRAMES = """() => {
   window.measuredFrames = [];
   window.measuring = true;
@@ -48,6 +49,7 @@ def _told(field: str) -> str:
 
 def _painted(page: Any, act: str) -> float:
     page.wait_for_load_state("networkidle")
+    page.wait_for_function(_ALL_DRAWN)
     return float(page.evaluate(f"({_TO_PAINT})(() => {{ {act} }})"))
 
 
