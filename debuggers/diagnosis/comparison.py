@@ -96,7 +96,12 @@ def _settings(facts: Facts) -> dict[str, str]:
         values |= {f"{key} of group {number}": value for key, value in group.settings.items()}
     for layer in facts.layers:
         values[f"layer {layer.name}"] = layer.kind if layer.value is None else f"{layer.kind} ({layer.value:g})"
-    return {name: str(value) for name, value in values.items() if value not in ("", None)}
+    return {name: _text(value) for name, value in values.items() if value not in ("", None)}
+
+
+def _text(value: object) -> str:
+    """A setting as text; of a float twelve digits: the rounding of a schedule is no other setting."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _all_series(evidence: Evidence) -> dict[str, Series]:

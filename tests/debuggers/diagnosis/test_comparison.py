@@ -31,6 +31,13 @@ def test_settings_that_differ_are_named():
     assert comparison.facts == (FactDifference("lr of group 0", "0.1", "0.01"),)
 
 
+def test_the_rounding_of_a_rate_is_neither_a_difference_nor_shown():
+    rounded = 0.1 * 0.2  # 0.020000000000000004
+    assert compare(evidence(NOISE, lr=rounded), evidence(NOISE, lr=0.02)).facts == ()
+    (found,) = compare(evidence(NOISE, lr=rounded), evidence(NOISE, lr=1)).facts
+    assert (found.first, found.second) == ("0.02", "1")
+
+
 def test_the_first_step_apart_and_the_first_beyond_noise_are_told():
     other = NOISE + 1e-6 * (STEPS >= 5) + 10.0 * (STEPS >= 20)
 
