@@ -137,6 +137,9 @@ def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(browser, tmp_path
         expect(page.get_by_role("list", name="runs that cannot be read")).to_contain_text(
             "segment_000000.db is damaged"
         )
+        # Where it is one of the two that are compared, too.
+        expect(page.locator("p.unreadable")).to_contain_text("segment_000000.db is damaged")
+        expect(page.get_by_text("Comparing…")).to_have_count(0)
         # What no session has looked at is not said to have no causes.
         expect(page.locator(".runs-table tbody td", has_text="not observed")).to_have_count(2)
         # The button counts what it has no room for.

@@ -4,10 +4,11 @@ import { quoted } from "../charts/files.js";
 import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
 import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
-import { afterPause, append, download, element, shortened } from "../dom.js";
+import { afterPause, download, element, shortened } from "../dom.js";
 import { counted, durationText, numberText } from "../text/format.js";
 
 const AT_ONCE = 6;
+const MOST_OF_A_VERDICT = 300; // the style cuts it to the width of its column
 const [ROWS_DRAWN_MS, CAUSES_DRAWN_MS] = [150, 800];
 
 /** @typedef {import("../compare/columns.js").Row} Row @typedef {import("../compare/columns.js").Column} Column */
@@ -186,7 +187,7 @@ class Comparison {
       const link = element("a", { href: this.context.href("run", { runs: row.key }), title: run?.folder }, shortened(row.name, 48));
       return element("th", { scope: "row" }, element("span", { class: `swatch run-${(run?.place ?? 0) % 8}` }), " ", link);
     }
-    if (column.id === "verdict" && row.verdict) return element("td", { class: `verdict-cell ${row.state}`, title: row.verdict }, element("a", { href: this.context.href("verdict", { runs: row.key }) }, shortened(row.verdict, 60)));
+    if (column.id === "verdict" && row.verdict) return element("td", { class: `verdict-cell ${row.state}`, title: row.verdict }, element("a", { href: this.context.href("verdict", { runs: row.key }) }, row.verdict.slice(0, MOST_OF_A_VERDICT)));
     if (column.id === "causes") return element("td", { title: row.causes?.map(({ title }) => title).join("; ") }, row.causes === undefined ? "…" : row.causes.slice(0, 3).map(({ code, confidence }) => `${code} ${Math.round(confidence * 100)} %`).join(", ") || (row.observed || row.verdict ? "none found" : "not observed"));
     if (column.id === "seconds") return element("td", { class: "number" }, typeof value === "number" ? durationText(value) : "–");
     if (typeof value === "number") return element("td", { class: "number", title: String(value) }, numberText(value));
@@ -216,11 +217,14 @@ class Comparison {
     }
     if (first !== runs[0] || second !== runs[1]) params.set({ a: first.key, b: second.key }, true);
     this.parting.replaceChildren(element("p", { class: "note" }, "Comparing…"));
+    const show = (/** @type {Node} */ found) => {
+      const isAsked = this.pair[0].value === first.key && this.pair[1].value === second.key;
+      if (isAsked && !this.context.signal.aborted) this.parting.replaceChildren(found);
+    };
     try {
-      const found = await partingOf(this.context, first, second);
-      this.parting.replaceChildren(found);
+      show(await partingOf(this.context, first, second));
     } catch (error) {
-      if (!this.context.signal.aborted) append(this.parting, element("p", { class: "note" }, error instanceof Error ? error.message : String(error)));
+      show(element("p", { class: "unreadable" }, error instanceof Error ? error.message : String(error)));
     }
   }
 }
