@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from viewed.bytecode import compile_packages
 from viewed.large_run import Size, make_run, make_runs, names_of
 from viewed.others_data import mlflow_data, tensorboard_data, trackio_data
 from viewed.sides import SIDES, Server, started
@@ -153,6 +154,7 @@ def measured(arguments: argparse.Namespace, size: Size) -> Iterator[tuple[str, d
 
 def main() -> None:
     arguments = parse()
+    compile_packages()
     size = Size(2_000, 20, 0) if arguments.tiny else Size()
     found: dict[str, Any] = {"machine": machine(), "points": size.points, "names": size.names}
     try:

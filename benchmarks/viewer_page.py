@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from viewed.bytecode import compile_packages
 from viewed.interactions import interactions
 from viewed.large_run import Size, make_run, names_of
 from viewed.page_sides import DRAWN_TIMEOUT_MS, SIDES, Side
@@ -95,6 +96,7 @@ def measured(side: Side, run: Path, names: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     arguments = parse()
+    compile_packages()
     size = Size(arguments.points, arguments.names, page_bytes=0)
     sides = [side for side in SIDES if side.name in arguments.sides.split(",")]
     with tempfile.TemporaryDirectory() as temporary:

@@ -14,7 +14,6 @@ _TO_PAINT = """(act) => new Promise((done) => {
   });
   setTimeout(wait);
 })"""
-_ALL_DRAWN = "[...document.querySelectorAll('.board .card')].every((card) => card.querySelector('canvas'))"
 _FRAMES = """() => {
   window.measuredFrames = [];
   window.measuring = true;
@@ -49,7 +48,7 @@ def _told(field: str) -> str:
 
 def _painted(page: Any, act: str) -> float:
     page.wait_for_load_state("networkidle")
-    page.wait_for_function(_ALL_DRAWN)
+    page.locator(".board .card:not(:has(canvas))").first.wait_for(state="detached")  # all charts are drawn
     return float(page.evaluate(f"({_TO_PAINT})(() => {{ {act} }})"))
 
 
