@@ -103,6 +103,19 @@ def test_a_module_gets_its_arguments_and_its_exit_code_is_the_commands(place):
         assert record.info.status == "failed"
 
 
+def test_a_script_that_forks_is_recorded_by_its_parent_alone(place):
+    forks = "import os;", "child = os.fork() or (main(4, 0), sys.exit(7));", "print(os.waitpid(child, 0)[1] >> 8);"
+    both = watched(place, "train.py", "3", "0", *forks, "main(5, 0)")
+    assert both.returncode == 0, both.stderr
+    assert "\n7\n" in both.stdout  # the child's training, and its exit code
+    assert len(both.stdout.splitlines()) == 1 + 3 + 4 + 1 + 5
+    assert both.stderr.count("this forked process writes nothing to its parent's run") <= 1
+    with stepscope.read_run(place / "runs" / "train") as record:
+        assert record.info.status == "finished"
+        names = [info.name for info in record.names() if info.name.endswith("total_norm/gradients")]
+        assert sorted(len(record.scalars(name)) for name in names) == [3, 5]  # and not the child's 4
+
+
 @pytest.mark.slow
 def test_a_script_that_trains_nothing_is_said_and_one_that_is_missing_makes_no_run(place):
     both = watched(place, "train.py", "0", "0")

@@ -11,6 +11,7 @@ from tracker_adapters.emitter import Emitter
 from debuggers.torch_import import torch
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import parts_of
+from stepscope.integrations.watched_training import warn_of_second
 from stepscope.integrations.watcher import Watcher
 
 with imported_for("ignite"):
@@ -53,7 +54,12 @@ class StepscopeLogger(Watcher, BaseLogger):
             validation: The engine that validates: what it does is left out of the training, and its metrics are
                 recorded as ``validation/<name>``.
             scaler: The loop's GradScaler; found by itself where none is given.
+
+        A second call for a trainer does nothing, and says so.
         """
+        if trainer.has_event_handler(self._failed, Events.EXCEPTION_RAISED):
+            warn_of_second("calls of StepscopeLogger.watch for one trainer", 2)
+            return
         given = [optimizers] if isinstance(optimizers, torch.optim.Optimizer) else list(optimizers)
         parts = parts_of(model, given, is_called=True)
 

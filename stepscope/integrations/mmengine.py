@@ -11,7 +11,7 @@ from tracker_adapters.emitter import Emitter
 
 from stepscope.integrations.frameworks import check_version, imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import WatchedTraining
+from stepscope.integrations.watched_training import WatchedTraining, warn_of_second
 from stepscope.integrations.watcher import Watcher
 
 with imported_for("mmengine"):
@@ -89,6 +89,11 @@ class StepscopeHook(Watcher, Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Opens the run and starts the sessions."""
+        all_of_us = [one for one in runner.hooks if isinstance(one, StepscopeHook)]
+        if all_of_us[0] is not self:
+            if all_of_us[1] is self:
+                warn_of_second("StepscopeHooks", len(all_of_us))
+            return
         backend = runner.visualizer.get_backend(StepscopeVisBackend.__name__)
         if backend is not None:
             self._training = backend.use_settings_of(self._training)

@@ -218,6 +218,17 @@ def test_a_nan_loss_is_shown(tmp_path):
     assert np.isnan(stepscope.read_run(tmp_path / "run").scalars("loss").values).all()
 
 
+def test_a_trainer_that_is_watched_twice_is_watched_once_and_that_is_said(tmp_path, caplog):
+    training, logger = Training(), StepscopeLogger(tmp_path / "run")
+    logger.watch(training.trainer, training.model, training.optimizer)
+
+    training.run(logger)
+
+    assert caplog.text.count("there are 2 calls of StepscopeLogger.watch for one trainer") == 1
+    assert "no step was taken" not in caplog.text
+    assert stepscope.read_run(tmp_path / "run").scalars("loss").values.tolist() == pytest.approx(training.losses)
+
+
 def test_a_trainer_that_is_terminated_leaves_no_hook(tmp_path):
     training = Training()
     training.trainer.add_event_handler(

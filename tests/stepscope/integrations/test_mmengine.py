@@ -89,6 +89,16 @@ def test_hook_and_backend_write_one_run_and_change_nothing(tmp_path):
     assert record.info.status == "finished"
 
 
+def test_a_hook_given_twice_works_once_and_says_so(tmp_path, caplog):
+    hooks = [{"type": "StepscopeHook", "run": str(tmp_path / name)} for name in ("first", "second")]
+
+    train(tmp_path, hooks)
+
+    assert caplog.text.count("there are 2 StepscopeHooks; only the first one is active") == 1
+    assert stepscope.read_run(tmp_path / "first").scalars("loss").steps.tolist() == list(range(8))
+    assert not (tmp_path / "second").exists()
+
+
 def test_without_a_hook_what_is_logged_stands_under_the_steps_of_the_runner(tmp_path):
     train(tmp_path, [], [{"type": "StepscopeVisBackend", "run": str(tmp_path / "run")}])
 
