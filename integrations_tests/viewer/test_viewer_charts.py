@@ -307,6 +307,37 @@ def test_of_thousands_of_series_only_the_visible_exist(page, tmp_path):
         expect(page.locator(".board .card")).to_have_count(1)
 
 
+PICTURES = "cards => cards.map(card => card.querySelector('canvas').toDataURL())"
+BELOW = "cards => cards.filter(card => card.getBoundingClientRect().top >= innerHeight).length"
+
+
+def test_charts_below_the_screen_follow_those_on_it(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(20):
+            run.log({f"series {number:02d}": 10.0 ** (step % 7) for number in range(40)}, step=step)
+    with viewer_of(page, tmp_path) as url:
+        page.goto(f"{url}#/charts")
+        cards = page.locator(".board .card")
+        drawn(page, "series 00")
+        expect(page.locator(".board .card:not(:has(canvas))")).to_have_count(0)
+        assert cards.evaluate_all(BELOW) > 0
+        for change in (
+            lambda: page.get_by_role("button", name="Log y").click(),
+            lambda: page.get_by_role("slider", name="smoothing").fill("0.5"),
+            lambda: chart(page, "series 00").press("+"),
+        ):
+            before = cards.evaluate_all(PICTURES)
+            change()
+            until(lambda before=before: not set(before) & set(cards.evaluate_all(PICTURES)), 20)
+        page.wait_for_url("**zoom=*")
+        assert "smooth=0.5" in page.url and "log=1" in page.url
+        page.get_by_role("searchbox", name="search series").fill("/series 3/")
+        expect(cards).to_have_count(10)
+        page.get_by_role("button", name="Log y").click()  # before what was typed has come into the address
+        expect(cards).to_have_count(10)
+        page.wait_for_url(re.compile(r"search=/series\+3/"))
+
+
 def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
     page, complaints = browser
     record(tmp_path / "gone", steps=20)
