@@ -1,7 +1,6 @@
 """A forked child that ends normally leaves pages, debug files and samples of its parent as they are."""
 
-import subprocess
-import sys
+import os
 
 SCRIPT = """
 import multiprocessing, os, sys, tempfile, warnings
@@ -38,11 +37,11 @@ print(run.close(30), run.stats.lost, sorted(os.listdir(here / "debug")) != [])
 """
 
 
-def test_children_that_end_take_nothing_along(tmp_path):
+def test_children_that_end_take_nothing_along(tmp_path, warm_python):
     from debuggers import load_page
 
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = warm_python.run(["script.py", str(tmp_path)], folder=tmp_path, environment=os.environ)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["[]", "True {} True"]
     found = {

@@ -1,7 +1,6 @@
 """The example names each of its five bugs: the module and the operator, in the run's alerts too."""
 
-import subprocess
-import sys
+import os
 from pathlib import Path
 
 import pytest
@@ -19,10 +18,11 @@ NAMED = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("example") / "runs"
-    subprocess.run([sys.executable, str(EXAMPLE), str(folder)], check=True, timeout=240)
-    return folder
+def folder(tmp_path_factory, warm_python):
+    folder = tmp_path_factory.mktemp("example")
+    done = warm_python.run([str(EXAMPLE), "runs"], folder=folder, environment=os.environ)
+    assert done.returncode == 0, done.stderr
+    return folder / "runs"
 
 
 @pytest.mark.parametrize("bug", NAMED)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -16,8 +15,9 @@ import stepscope
 pytestmark = NEEDS_THE_PAGE
 HOSTILE = "<img src=x onerror=alert(1)>\"&'"
 LONG = "blocks." + "x" * 970
-KILLED = """
+KILLED = f"""
 import os, signal, sys
+sys.path[1:1] = {sys.path!r}
 import stepscope
 from observed_runs import train
 run = stepscope.open_run(sys.argv[1], sinks=[])
@@ -28,7 +28,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
+def served(tmp_path_factory, warm_python):
     folder = tmp_path_factory.mktemp("runs")
     with stepscope.open_run(folder / "sick", sinks=[]) as run:
         train(run, nan_at=5, histogram_every=1)
@@ -43,9 +43,10 @@ def served(tmp_path_factory):
                 run.scalar(f"gradient_norm/{name}", step + 1.0, step=step)
                 run.histogram(f"gradients/{name}", np.arange(step + 2.0), step=step)
         run.alert(HOSTILE, HOSTILE, step=1, level="warning")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(folder / "killed")], env=environment, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    program = tmp_path_factory.mktemp("program")
+    (program / "killed.py").write_text(KILLED)
+    ended = warm_python.run(["killed.py", str(folder / "killed")], folder=program, environment=os.environ)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
     with stepscope.open_run(folder / "living", sinks=[]) as living:
         train(living, steps=10)
         living.flush_store()
