@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tracker_adapters.artifacts import Alert, Text
 from tracker_adapters.errors import DamagedError
 from tracker_adapters.reports import REPORT_NAME
-from tracker_adapters.store.reading.record import RunRecord
+from tracker_adapters.store.reading.record import RunRecord, ScalarSeries
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.evidence import Evidence
@@ -34,7 +34,7 @@ def scopes(record: RunRecord) -> list[str]:
 
 
 def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None) -> Evidence:
-    """Returns the evidence of a run's session.
+    """Returns the evidence of a run's session; of several that came one after the other, as of attempts, of the last.
 
     Args:
         record: The run.
@@ -45,8 +45,9 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None)
     prefix = f"{scope}/" if scope else ""
     names = [info.name for info in record.names(rank) if info.kind == "scalar"]
     facts, findings, stored_ns = _facts(record, prefix, rank)
-    series, tensors = _series(record, prefix, names, rank)
-    found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns))
+    first = _first_step(record, prefix, rank, facts)
+    series, tensors = _series(record, prefix, names, rank, first)
+    found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns, since=first))
     facts = _with_steps(facts, series)
     if rank == record.lowest_rank:
         ranks = compare_ranks(record, scope)
@@ -82,17 +83,31 @@ def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Find
     return *decode(last.text), last.time_ns if report is not None and report.time_ns >= last.time_ns else 0
 
 
+def _first_step(record: RunRecord, prefix: str, rank: int, facts: Facts) -> int:
+    """Returns the step with which the last session began; 0 where that is not known.
+
+    A session stores facts after its first step, and how many steps it has seen with all that it stores later.
+    """
+    first = facts.last_step - facts.steps + 1
+    return first if first > 0 and any(text.step == first for text in _texts(record, prefix + FACTS_NAME, rank)) else 0
+
+
 def last_text(record: RunRecord, name: str, rank: int) -> Text | None:
     """Returns the newest text of a name; None where there is none that can be read."""
+    return max(_texts(record, name, rank), key=lambda text: text.time_ns, default=None)
+
+
+def _texts(record: RunRecord, name: str, rank: int) -> list[Text]:
+    """The texts of a name; none where they cannot be read."""
     if not any(info.name == name for info in record.names(rank)):
-        return None
+        return []
     with suppress(DamagedError):
-        return max(record.texts(name, rank), key=lambda text: text.time_ns, default=None)
-    return None
+        return list(record.texts(name, rank))
+    return []
 
 
 def _series(
-    record: RunRecord, prefix: str, names: list[str], rank: int
+    record: RunRecord, prefix: str, names: list[str], rank: int, first: int
 ) -> tuple[dict[str, Series], dict[str, dict[str, Series]]]:
     step_names = {signal.name for signal in OF_A_STEP}
     tensor_names = {signal.name for signal in (*OF_PARAMETERS, *OF_LAYERS)}
@@ -115,8 +130,10 @@ def _series(
     series: dict[str, Series] = {}
     tensors: dict[str, dict[str, Series]] = {}
     stored = record.many_scalars([*steps_of, *tensors_of], rank)
-    found = {full: thinned(stored[full].steps, stored[full].values) for full in names if full in stored}
+    found = {full: _from_step(stored[full], first) for full in names if full in stored}
     for full, one in found.items():
+        if not len(one):  # of an earlier session only
+            continue
         if full in steps_of:
             series[steps_of[full]] = one
         else:
@@ -125,6 +142,12 @@ def _series(
     if "learning_rate" not in series and "learning_rate/0" in series:
         series["learning_rate"] = series["learning_rate/0"]
     return series, tensors
+
+
+def _from_step(stored: ScalarSeries, first: int) -> Series:
+    """What a session's own series would hold of a stored one."""
+    kept = stored.steps >= first
+    return thinned(stored.steps[kept], stored.values[kept])
 
 
 def _in_order(tensors: dict[str, dict[str, Series]], facts: Facts) -> dict[str, dict[str, Series]]:
@@ -145,9 +168,9 @@ def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:
 
 
 def _from_alerts(
-    record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int, stored_ns: int
+    record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int, stored_ns: int, *, since: int
 ) -> Iterator[Finding]:
-    """The findings that only alerts tell of, since facts were stored last.
+    """The findings that only alerts tell of, since facts were stored last, from a step on.
 
     What a session began with and found out to be something else by its end is no finding: it is not in what it stored.
     """
@@ -156,7 +179,7 @@ def _from_alerts(
         periods.setdefault(finding.kind, []).append((finding.step, finding.last_step))
     for alert in record.alerts(rank):
         kind = alert.name.removeprefix(prefix)
-        if not alert.name.startswith(prefix) or alert.level == "info":
+        if not alert.name.startswith(prefix) or alert.level == "info" or alert.step < since:
             continue
         if alert.time_ns <= stored_ns and kind in periods:
             continue

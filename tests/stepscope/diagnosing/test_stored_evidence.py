@@ -54,6 +54,27 @@ def test_the_store_tells_the_causes_of_the_session(tmp_path, sick):
     assert [cause.code for cause in causes][:1] == (["non_finite_inputs"] if sick else [])
 
 
+@pytest.mark.parametrize("sick", [True, False])
+@pytest.mark.parametrize("resumed", [True, False])
+def test_the_last_of_several_sessions_is_told_without_those_before(tmp_path, sick, resumed):
+    """What was wrong with an attempt is mended in the next one, or comes only with it."""
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, sick=not sick)  # noqa: F821
+        report = None if resumed else train(run, sick=sick)  # noqa: F821
+    if resumed:
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
+            report = train(run, sick=sick)  # noqa: F821
+    with stepscope.read_run(tmp_path / "run") as record:
+        evidence = stored_evidence(record)
+    causes = diagnose(evidence)
+    assert [(cause.code, cause.since_step) for cause in causes] == [
+        (cause.code, cause.since_step) for cause in report.causes
+    ]
+    assert [cause.code for cause in causes][:1] == (["non_finite_inputs"] if sick else [])
+    assert (int(evidence["loss"].steps[0]), evidence.facts.last_step) == (40, 79)
+    assert {finding.kind for finding in evidence.findings} == {finding.kind for finding in report.findings}
+
+
 def test_a_training_that_was_killed_is_diagnosed(tmp_path):
     code = TRAINING + "train(stepscope.open_run(sys.argv[1], sinks=[]), sick=True, kill_at=20)\n"
     ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], env=dict(os.environ), check=False)
