@@ -8,7 +8,7 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.diagnosis.progress import Progress, adds_up_features, progress_of
-from debuggers.diagnosis.rules.inputs import are_codes
+from debuggers.diagnosis.rules.inputs import FAR_ABOVE, are_codes
 from debuggers.diagnosis.rules.rates import learning_rates
 from debuggers.diagnosis.rules.relation import reconstructs
 from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
@@ -78,7 +78,10 @@ def overfitting(evidence: Evidence) -> Argument:
             f"at the end it is {last / max(progress.last, 1e-12):.1f} times the training loss",
             since=step,
         )
-    if comparable and len(evidence["baseline_loss"]) and progress.last < 0.3 * level and gap > 3 * GAP:
+    # A distance alone is that of any set that is learnt well: it has to grow, or nothing is left of the training loss.
+    has_turned = (later >= 1 and last - low > _swing(validation)) or last > FAR_ABOVE * progress.last
+    is_far = comparable and progress.last < 0.3 * level and gap > 3 * GAP
+    if is_far and has_turned and len(evidence["baseline_loss"]):
         argument.add(
             0.6,
             f"the training loss is {progress.last / level:.0%} of that of a constant output, the validation loss "

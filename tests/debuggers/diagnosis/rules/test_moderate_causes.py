@@ -280,3 +280,13 @@ def test_few_rows_that_a_validation_shows_to_be_learnt_by_heart_are_overfitting_
     signals = {"inputs__rows_so_far": 39.0, "inputs__repeated_rows": 1.0}
     found = evidence(to(0.5), evaluation__loss=[2.5, validation, validation, validation], **signals, **ROWS)
     assert diagnose(found)[0].code == code
+
+
+@pytest.mark.parametrize(("values", "last", "found"), [
+    ([1.6, 1.3, 1.2, 1.2], 0.25, []),  # it stands, at five times the training loss
+    ([1.6, 1.3, 1.2, 1.2], 0.11, ["overfitting"]),  # at more than ten times
+    ([1.6, 1.2, 1.22, 1.24], 0.25, ["overfitting"]),  # it has turned
+])  # fmt: skip
+def test_a_validation_loss_that_stands_far_above_is_overfitting_if_hardly_anything_is_left(values, last, found):
+    signals = {"evaluation__loss": values, "baseline_loss": 2.3}
+    assert [cause.code for cause in diagnose(evidence(to(last), **signals))] == found
