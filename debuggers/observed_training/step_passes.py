@@ -166,7 +166,10 @@ class StepPasses:
             return None
         marks = self._marks
         with self._lock:
-            if marks.note() and marks.are_zero(self._still_trained):
+            changed = marks.note()
+            # A step inside of the last pass may have removed them before it ended.
+            self._zeroed |= not marks.present
+            if changed and marks.are_zero(self._still_trained):
                 self._zeroed = True
                 if self._passes:
                     self._dropped_passes, self._drops = self._dropped_passes + self._passes, self._drops + 1

@@ -530,6 +530,23 @@ def test_what_is_left_out_below_a_head_is_frozen():
     assert roles == {"0.weight": "frozen", "0.bias": "frozen", "2.weight": "trained", "2.bias": "trained"}
 
 
+def test_steps_inside_the_backward_pass_remove_the_gradients_they_have_used():
+    model = nn.Linear(4, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(parameter):
+        optimizer.step()
+        optimizer.zero_grad()
+
+    model.weight.register_post_accumulate_grad_hook(step)
+    with Observed(model, optimizer) as observed:
+        for _ in range(STEPS):
+            inputs = torch.randn(8, 4)
+            (model(inputs) - inputs.sum(1, keepdim=True)).square().mean().backward()
+
+        assert not observed.broken()
+
+
 @pytest.mark.parametrize("layers", [[0], [0, 4]])
 def test_the_last_gradients_of_replaced_layers_are_nothing_that_was_not_zeroed(layers):
     model = network()
