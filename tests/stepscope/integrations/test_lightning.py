@@ -278,6 +278,16 @@ def test_a_callback_given_twice_works_once_and_says_so(tmp_path, caplog):
     assert not (tmp_path / "second").exists()
 
 
+def test_two_loggers_record_what_is_logged_in_a_run_each(tmp_path):
+    module = Regression()
+
+    fit(module, logger=[StepscopeLogger(tmp_path / "first"), StepscopeLogger(tmp_path / "second")])
+
+    first, second = (stepscope.read_run(tmp_path / name) for name in ("first", "second"))
+    assert first.info.status == second.info.status == "finished"
+    assert first.scalars("train_loss").values.tolist() == second.scalars("train_loss").values.tolist() != []
+
+
 def test_an_open_run_stays_open(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=()) as run:
         fit(Regression(), StepscopeCallback(run.scoped("first")), max_epochs=1)
