@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from tracker_adapters.values.tensors import plain_tensor
 
 from debuggers.host_arrays.readable import is_freed
+from debuggers.measurement.kernels.samples import gather, is_usable
+from debuggers.measurement.plain_values import addresses
 from debuggers.torch_import import torch
 
 SAMPLES = 64
 _GOLDEN = 0.6180339887498949
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _HOST = torch.device("cpu")
+_ORDINARY = frozenset(_PLAIN)
+_READ = frozenset((dtype, torch.strided, True) for dtype in (torch.float32, torch.float64))
 _TAKEN = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
 
@@ -47,10 +53,31 @@ def sample_elements(tensor: torch.Tensor) -> torch.Tensor | None:
     return torch.take(values, _places(elements, values.device))
 
 
+def sample_all(tensors: Sequence[torch.Tensor]) -> npt.NDArray[np.float64] | None:
+    """Returns what ``sample_elements`` does of each, one after the other as float64, in one call of the compiled code.
+
+    None where that cannot read all of them as they are: only plain contiguous float32 or float64 on the host.
+    """
+    if not is_usable() or not set(map(type, tensors)) <= _ORDINARY:
+        return None
+    if not {(one.dtype, one.layout, one.is_cpu) for one in tensors} <= _READ:
+        return None
+    if not all(map(torch.Tensor.is_contiguous, tensors)) or any(map(torch.Tensor.is_neg, tensors)):
+        return None
+    starts, lengths = addresses(tensors), list(map(torch.Tensor.numel, tensors))
+    if not starts or not all(lengths):
+        return None
+    return gather(starts, lengths, [one.dtype is torch.float64 for one in tensors], _shares())
+
+
+@lru_cache(maxsize=1)
+def _shares() -> npt.NDArray[np.float64]:
+    return np.sort(np.modf((np.arange(SAMPLES) + 0.5) * _GOLDEN)[0])
+
+
 @lru_cache(maxsize=1024)
 def _places(elements: int, device: torch.device) -> torch.Tensor:
     """Where the elements are, int64, ascending."""
     if elements <= SAMPLES:
         return torch.arange(elements, device=device)
-    shares = np.sort(np.modf((np.arange(SAMPLES) + 0.5) * _GOLDEN)[0])
-    return torch.from_numpy((shares * elements).astype(np.int64)).to(device)
+    return torch.from_numpy((_shares() * elements).astype(np.int64)).to(device)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from debuggers.gradients.element_samples import sample_elements
+from debuggers.gradients.element_samples import SAMPLES, sample_all, sample_elements
 from debuggers.gradients.parameters import Gradients
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.quiet_computation import quiet_computation
@@ -25,7 +25,13 @@ class _Elements:
 
     __slots__ = ("_order", "_parts", "_sizes")
 
-    def __init__(self, samples: Sequence[torch.Tensor]) -> None:
+    _parts: list[Floats | DeferredTensor]
+
+    def __init__(self, samples: Sequence[torch.Tensor] | Floats) -> None:
+        """Takes a sample of each tensor, or those of all that lie on the host."""
+        if isinstance(samples, np.ndarray):
+            self._sizes, self._order, self._parts = [], [], [samples]
+            return
         self._sizes = [sample.numel() for sample in samples]
         devices: dict[torch.device, list[int]] = {}
         for place, sample in enumerate(samples):
@@ -53,6 +59,27 @@ def _together(samples: list[torch.Tensor]) -> Floats | DeferredTensor:
     array = np.empty(sum(map(torch.numel, samples)))
     torch.cat(samples, out=torch.from_numpy(array))  # conversion and copy in one pass
     return array
+
+
+def _elements_of(
+    found: Gradients, *, sampled: bool
+) -> tuple[Sequence[int], Sequence[torch.Tensor] | Floats, Sequence[torch.Tensor] | Floats]:
+    """The places of the parameters that have samples, those of their gradients, and if ``sampled`` of their weights."""
+    slopes = sample_all(found.tensors)
+    if slopes is not None and not sampled:
+        return range(len(found.names)), slopes, []
+    before = None if slopes is None else sample_all(found.parameters)
+    if slopes is not None and before is not None:
+        return range(len(found.names)), slopes, before
+    places, gradients, weights = [], [], []
+    for place, (parameter, gradient) in enumerate(zip(found.parameters, found.tensors, strict=True)):
+        weight, slope = sample_elements(parameter) if sampled else None, sample_elements(gradient)
+        if slope is not None and (weight is not None or not sampled):
+            places.append(place)
+            gradients.append(slope)
+            if weight is not None:
+                weights.append(weight)
+    return places, gradients, weights
 
 
 @dataclass(slots=True, eq=False)
@@ -111,22 +138,16 @@ class ParameterSignals:
             sampled: Whether all of it is wanted; else only what the cosine with the step before needs.
         """
         self.end_step()
-        places, weights, gradients = [], [], []
         with quiet_computation("cpu"):
-            for place, (parameter, gradient) in enumerate(zip(found.parameters, found.tensors, strict=True)):
-                weight, slope = sample_elements(parameter) if sampled else None, sample_elements(gradient)
-                if slope is not None and (weight is not None or not sampled):
-                    places.append(place)
-                    gradients.append(slope)
-                    if weight is not None:
-                        weights.append(weight)
-            if not gradients:
+            places, gradients, weights = _elements_of(found, sampled=sampled)
+            if not len(gradients):
                 return
             whole = len(places) == len(found.names)
             names = found.names if whole else tuple(found.names[place] for place in places)
             parameters = [found.parameters[place] for place in places]
-            sizes = np.array([sample.numel() for sample in gradients])
             numels = np.array([parameter.numel() for parameter in parameters])
+            is_gathered = isinstance(gradients, np.ndarray)
+            sizes = np.minimum(numels, SAMPLES) if is_gathered else np.array([one.numel() for one in gradients])
             self._current = _Moment(
                 step,
                 count,
@@ -151,10 +172,13 @@ class ParameterSignals:
         if moment is None:
             return
         with quiet_computation("cpu"):
-            samples = [sample_elements(parameter) for parameter in moment.parameters]
-            values = [sample for sample in samples if sample is not None]
-            if len(values) == len(moment.names):
-                moment.after = _Elements(values)
+            gathered = sample_all(moment.parameters)
+            if gathered is None:
+                samples = [sample_elements(parameter) for parameter in moment.parameters]
+                values = [sample for sample in samples if sample is not None]
+                moment.after = _Elements(values) if len(values) == len(moment.names) else None
+            elif gathered.size == moment.sizes.sum():
+                moment.after = _Elements(gathered)
         self.end_step()
 
     def end_step(self) -> None:

@@ -57,6 +57,19 @@ def samples(samples: _Array) -> bytearray:
         with the bits that NumPy's ``mean`` and ``std`` find of the elements as float64. NaN where one is not finite.
     """
 
+def gather(tensors: _Array, shares: _Array) -> bytearray:
+    """Gathers a few elements of each of many tensors.
+
+    Args:
+        tensors: int64 (k, 3): the address of contiguous elements, which the caller keeps alive; 1 for float64 and 0 for
+            float32; their number.
+        shares: float64 (s,), from 0 to below 1: an element's place is its share times the number of elements, less the
+            fraction. Of a tensor with at most s elements all are taken.
+
+    Returns:
+        float64: the elements, tensor after tensor.
+    """
+
 def merge(
     order: _Array, starts: _Array, ends: _Array, bins: _Array, counts: _Array
 ) -> tuple[bytearray, bytearray, bytearray]:

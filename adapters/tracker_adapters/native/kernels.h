@@ -125,6 +125,15 @@ typedef struct {
 
 int describe_samples(const sample *samples, int64_t n, sample_row *found);
 
+/* ---- gathering.c ---- */
+
+typedef struct {  /* as Python hands it in */
+    const void *values;
+    int64_t is_double, elements;
+} gathered;
+
+int64_t gather(const gathered *tensors, int64_t n, const double *shares, int64_t n_shares, double *found);
+
 /* ---- merging.c ---- */
 
 int64_t merge_entries(uint16_t *bins, uint64_t *counts, int64_t start, int64_t stop, uint64_t *dense);

@@ -1,5 +1,5 @@
-/* The function for samples that Python calls; what lies at an address that is handed in is for the caller to keep alive.
- * _kernels.pyi documents it.
+/* The functions for samples that Python calls; what lies at an address that is handed in is for the caller to keep alive.
+ * _kernels.pyi documents them.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -43,6 +43,50 @@ static PyObject *py_samples(PyObject *self, PyObject *arguments) {
     return result;
 }
 
-static PyMethodDef methods[] = {{"samples", py_samples, METH_VARARGS, NULL}, {NULL, NULL, 0, NULL}};
+static const char *fault_in_gathering(const Py_buffer *tensors, const Py_buffer *shares) {
+    const gathered *given = tensors->buf;
+    const double *share = shares->buf;
+    if (tensors->len % (Py_ssize_t)sizeof(gathered)) return "expected three numbers each";
+    if (shares->len % (Py_ssize_t)sizeof(double)) return "shares must be float64";
+    for (Py_ssize_t i = 0; i < shares->len / (Py_ssize_t)sizeof(double); i++)
+        if (!(share[i] >= 0 && share[i] < 1)) return "shares must be from 0 to below 1";
+    for (Py_ssize_t i = 0; i < tensors->len / (Py_ssize_t)sizeof(gathered); i++) {
+        if (!given[i].values && given[i].elements) return "an address is 0";
+        if (given[i].is_double & ~INT64_C(1)) return "a kind must be 0 or 1";
+        if (given[i].elements < 0 || given[i].elements > INT64_C(1) << 48) return "elements must be 0 to 2**48";
+    }
+    return NULL;
+}
+
+static PyObject *py_gather(PyObject *self, PyObject *arguments) {
+    (void)self;
+    Py_buffer tensors, shares;
+    PyObject *result = NULL;
+    if (!PyArg_ParseTuple(arguments, "y*y*", &tensors, &shares)) return NULL;
+    const char *fault = fault_in_gathering(&tensors, &shares);
+    if (fault) {
+        PyErr_Format(PyExc_ValueError, "tensors: %s", fault);
+    } else {
+        const gathered *given = tensors.buf;
+        Py_ssize_t n = tensors.len / (Py_ssize_t)sizeof(gathered), most = shares.len / (Py_ssize_t)sizeof(double);
+        Py_ssize_t room = 0;
+        for (Py_ssize_t i = 0; i < n; i++) room += given[i].elements < most ? given[i].elements : most;
+        if ((result = PyByteArray_FromStringAndSize(NULL, 8 * room))) {
+            double *found = (double *)PyByteArray_AsString(result);
+            Py_BEGIN_ALLOW_THREADS
+            gather(given, n, shares.buf, most, found);
+            Py_END_ALLOW_THREADS
+        }
+    }
+    PyBuffer_Release(&tensors);
+    PyBuffer_Release(&shares);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"samples", py_samples, METH_VARARGS, NULL},
+    {"gather", py_gather, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
 
 int add_sample_functions(PyObject *module) { return PyModule_AddFunctions(module, methods); }

@@ -1,4 +1,4 @@
-"""Describes samples in host memory: some rows of each of several tensors, in one call."""
+"""Takes and describes samples in host memory, of several tensors in one call."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,27 @@ from debuggers.torch_import import torch
 
 
 def is_usable() -> bool:
-    """Whether the compiled code can be used: not where it was built before it could describe samples."""
-    return hasattr(kernels(), "samples")
+    """Whether the compiled code can be used: not where it was built before it could do this."""
+    return hasattr(kernels(), "gather")
+
+
+def gather(
+    addresses: Sequence[int],
+    elements: Sequence[int],
+    doubles: Sequence[bool],
+    shares: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """Returns a few elements of each of several tensors, one tensor after the other; needs ``is_usable``.
+
+    Args:
+        addresses: Where contiguous float32 or float64 begin.
+        elements: How many each has.
+        doubles: Which are float64.
+        shares: Places, as shares of the number of elements, from 0 to below 1; of a tensor that has no more elements
+            than these, all are taken.
+    """
+    table = np.array([addresses, doubles, elements], np.int64).T
+    return np.frombuffer(kernels().gather(np.ascontiguousarray(table), shares))  # type: ignore[union-attr]
 
 
 def describe(samples: Sequence[torch.Tensor]) -> npt.NDArray[np.float64]:

@@ -72,6 +72,23 @@ def test_samples_that_cannot_be_described_are_refused(sample, error):
     assert kernels().samples(np.zeros((0, 4), np.int64)) == b""
 
 
+@pytest.mark.parametrize(
+    ("tensor", "share", "error"),
+    [
+        ([0, 1, 2], 0.5, "an address is 0"),
+        ([ROW[1], 2, 2], 0.5, "a kind must be 0 or 1"),
+        ([ROW[1], 1, -1], 0.5, "elements must be 0 to 2"),
+        ([ROW[1], 1], 0.5, "expected three numbers each"),
+        ([ROW[1], 1, 2], 1.0, "shares must be from 0 to below 1"),
+        ([ROW[1], 1, 2], np.nan, "shares must be from 0 to below 1"),
+    ],
+)
+def test_elements_that_cannot_be_gathered_are_refused(tensor, share, error):
+    with pytest.raises(ValueError, match=error):
+        kernels().gather(np.array([tensor], np.int64), np.array([share]))
+    assert kernels().gather(np.zeros((0, 3), np.int64), np.array([0.5])) == b""
+
+
 INTEGERS, BINS = np.array([1], np.int64), np.array([3], np.uint16)
 
 
