@@ -5,11 +5,14 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from tracker_adapters.errors import StepscopeError
 from tracker_adapters.terminal_text import printable
+
+if TYPE_CHECKING:
+    from tracker_adapters.store.reading.record import RunRecord
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
@@ -61,6 +64,12 @@ def show_every_character() -> None:
 def echo(text: object, *, err: bool = False) -> None:
     """Prints text that may hold something read from a run; what it would do to a terminal is shown instead."""
     click.echo(printable(str(text)), err=err)
+
+
+def say_damage(record: "RunRecord") -> None:
+    """Says on standard error which parts of a run cannot be read, and so are in nothing that is said of it."""
+    for sentence in record.damage():
+        echo(f"stepscope: {sentence}", err=True)
 
 
 def say_unmatched(patterns: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 from tracker_adapters.values.plain import json_values
 
-from stepscope.commands.common import echo, one_line_errors
+from stepscope.commands.common import echo, one_line_errors, say_damage
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
 
@@ -30,6 +30,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
     for folder in folders:
         with read_run(folder) as record:
             found = {scope: stored_evidence(record, scope) for scope in scopes(record)}
+            say_damage(record)
         for scope, evidence in found.items():
             causes = diagnose(evidence)
             if as_json:

@@ -14,7 +14,7 @@ from tracker_adapters.store.reading.record import NameInfo, RunRecord
 from tracker_adapters.store.upkeep.retention import run_bytes
 from tracker_adapters.values.metric_names import last_step
 
-from stepscope.commands.common import one_line_errors
+from stepscope.commands.common import one_line_errors, say_damage
 from stepscope.commands.consoles import console
 from stepscope.diagnosing.stored_reports import stored_reports, verdict_in
 from stepscope.runs.byte_sizes import format_bytes
@@ -59,8 +59,8 @@ def _row(folder: Path) -> list[str]:
         with read_run(folder) as record:
             last = last_step((info.name, info.last_step) for info in record.names("all"))
             verdicts = {verdict_in(report.text) for report in stored_reports(record)} - {""}
-            status = record.info.status
-        return [shown, status, "" if last is None else str(last), "; ".join(sorted(verdicts)), _size(folder)]
+            status, told = record.info.status, [*sorted(verdicts), *record.damage()]
+        return [shown, status, "" if last is None else str(last), "; ".join(told), _size(folder)]
     except (StepscopeError, OSError, sqlite3.Error) as error:  # one that is damaged must not hide the others
         return [shown, "unreadable", "", " ".join(str(error).split()), _size(folder)]
 
@@ -82,5 +82,6 @@ def _show_names(record: RunRecord) -> None:
     title = f"{manifest.info.name} ({manifest.info.status})"
     output = console()
     print_table(output, _COLUMNS, [_cells(info) for info in names], numbers=frozenset((2, 3, 4)), title=title)
+    say_damage(record)
     if manifest.lost:
         output.print(f"lost before they were stored: {manifest.lost}")

@@ -7,7 +7,7 @@ import click
 from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import NotARunError
 
-from stepscope.commands.common import echo, one_line_errors
+from stepscope.commands.common import echo, one_line_errors, say_damage
 from stepscope.diagnosing.environment_lines import environment_differences, environment_line
 from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.runs.folders import find_runs
@@ -43,6 +43,7 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
         with read_run(folder) as record:
             reports = stored_reports(record)
             where = environment_line(record.info.environment)
+            say_damage(record)
         for report in reports:
             title = f"{short_path(folder)}{f' ({report.title})' if report.title else ''}"
             echo(f"{title}\n{report.text}" if len(folders) > 1 or len(reports) > 1 or report.rank else report.text)

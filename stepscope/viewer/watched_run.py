@@ -15,9 +15,9 @@ from tracker_adapters.remote.place import RemotePlace, is_url
 from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest, manifest_of
+from tracker_adapters.store.reading.file_damage import SOUND, Damage, damage_of
 
 from stepscope.runs.folders import readable
-from stepscope.viewer.watched_damage import SOUND, Damage, damage_of
 
 if TYPE_CHECKING:
     from tracker_adapters.remote.sealed import SealedIndex

@@ -14,6 +14,7 @@ What lies at the path of a sealed segment never changes: a compacted one has a n
 whose numbers it covers from the moment it is there.
 """
 
+import os
 import re
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -57,6 +58,13 @@ def ranks(run_folder: Path) -> list[int]:
     return sorted(
         {int(match[1]) for match in found if match is not None and is_folder(run_folder, f"{STORE}/{match[0]}")}
     )
+
+
+def no_folders(run_folder: Path) -> list[Path]:
+    """Returns what has the name of the store's folder, or of a rank's, and is none: a link, or a file."""
+    ranks = (f"{STORE}/{name}" for name in sorted(names_in(run_folder, STORE)) if _RANK.fullmatch(name))
+    places = [STORE, *ranks] if os.path.lexists(run_folder / STORE) else []
+    return [run_folder / place for place in places if not is_folder(run_folder, place)]
 
 
 def segment_path(folder: Path, number: int) -> Path:

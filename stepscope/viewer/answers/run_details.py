@@ -26,11 +26,9 @@ def run_answer(runs: RunList, query: Query) -> Answer:
     """``run?run=K``: what a run is, and what became of its artifacts."""
     key = query.run()
     run = runs.run(key)
-    damage = run.head().damage
     # What is known of a run beside its store is shown also where the store holds nothing.
-    with closing(open_record(run.place)) if damage.is_all else runs.opened(key) as record:
+    with closing(open_record(run.place)) if run.head().damage.is_all else runs.opened(key) as record:
         found = run_details(record)
-    found["damage"] = [*filter(None, [damage.text]), *found["damage"]]
     if run.folder is None:  # the record reads a copy
         found["folder"] = run.shown
     return json_answer({"key": key} | found)

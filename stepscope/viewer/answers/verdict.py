@@ -53,7 +53,7 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
         if not sessions:
             raise NotFound(f"scope is {scope[:200]!r}; expected one of {', '.join(map(repr, found['scopes']))}")
         found = {**found, **_worst(sessions), "sessions": sessions}
-    found = {**found, "damage": [*filter(None, [head.damage.text]), *found["damage"]]}
+    found = {**found, "damage": list(dict.fromkeys([*filter(None, [head.damage.text]), *found["damage"]]))}
     return json_answer({"position": position, "live": live, **found}, position)
 
 

@@ -62,6 +62,7 @@ def test_addresses_are_taken_only_where_what_lies_there_is_kept():
     assert found == {
         "measurement/plain_values.py",  # address(), which only HostBatch, KernelBatch and gpu.py hand on
         "measurement/kernels/gpu/launching.py",  # of memory that its stream gives to others after the kernels
+        "measurement/kernels/samples.py",  # of copies that whoever describes them keeps
         "measurement/kernels/spread.py",  # called with the tensors themselves
         "first_nan/forward_capture.py",  # compared, never read
         "observed_training/step_passes.py",  # the same

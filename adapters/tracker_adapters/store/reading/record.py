@@ -15,6 +15,7 @@ from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
 from tracker_adapters.store.manifest import Manifest, load_manifest
 from tracker_adapters.store.reading.attempt_times import AttemptTimes, attempt_times
+from tracker_adapters.store.reading.file_damage import SOUND, damage_of
 from tracker_adapters.store.reading.listing import Listed, count_artifacts, list_artifacts, one_artifact
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.new_names import NewName, read_new_names
@@ -85,8 +86,10 @@ class RunRecord(NotebookView, SeriesReader):
         return self._readers[rank].last_seq() if rank in self._readers else 0
 
     def damage(self) -> list[str]:
-        """Returns why parts of the store were skipped so far, one sentence each."""
-        return [str(error) for reader in self._readers.values() for error in reader.damage()]
+        """Returns why parts of the store were skipped so far, or cannot be read, one sentence each."""
+        of_files = SOUND if self.is_live else damage_of(self.path, self.ranks)
+        skipped = (str(error) for reader in self._readers.values() for error in reader.damage())
+        return [*filter(None, [of_files.text]), *skipped]
 
     @naming_the_run
     def names_until(self, rank: int = 0) -> tuple[list[NameInfo], int]:

@@ -1,4 +1,4 @@
-"""Sees that files of a store were emptied or cut short, by their sizes: the store need not be read."""
+"""Sees that files of a store were emptied, cut short, or are behind links: the store need not be read."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.safe_files import open_file, status_of
-from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.store.layout import no_folders, rank_folder, segments
 
 _HEADER_BYTES = 100
 _WAL = "-wal"
@@ -28,7 +28,8 @@ SOUND = Damage()
 def damage_of(folder: Path, ranks: Sequence[int]) -> Damage:
     """Returns what is wrong with the files of a run that nobody writes to."""
     paths = [path for rank in ranks for path in segments(rank_folder(folder, rank))]
-    told, empty = [], 0
+    told = [f"{path} is no folder; links are not followed" for path in no_folders(folder)]
+    empty = 0
     for path in paths:
         with suppress(OSError, UnsafeFileError):  # compacted meanwhile, a link or a pipe: who reads it says so
             size, said = _sizes(folder, path)
@@ -38,7 +39,7 @@ def damage_of(folder: Path, ranks: Sequence[int]) -> Damage:
             elif size < said:
                 told.append(f"{path} is cut short: it has {size:,} of {said:,} bytes")
     more = f"; and {len(told) - 1} more" if len(told) > 1 else ""
-    return Damage("".join(told[:1]) + more, bool(paths) and empty == len(paths))
+    return Damage("".join(told[:1]) + more, bool(told) and empty == len(paths))
 
 
 def _sizes(folder: Path, path: Path) -> tuple[int, int]:

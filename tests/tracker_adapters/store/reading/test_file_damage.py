@@ -7,12 +7,12 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.store.layout import STORE, rank_folder, segments
+from tracker_adapters.store.reading.file_damage import damage_of
 
 import stepscope
 from stepscope.viewer.answers.answer import Gone
 from stepscope.viewer.answers.table import answer
-from stepscope.viewer.watched_damage import damage_of
 from stepscope.viewer.watched_runs import RunList
 
 PATHS = (
@@ -94,6 +94,19 @@ def test_nothing_is_said_of_a_sound_run_and_of_one_that_is_written(sound, tmp_pa
         runs = RunList([tmp_path / "live"])
         assert json.loads(answer(runs, "runs").body)["runs"][0]["damage"] == ""
         runs.close()
+
+
+@pytest.mark.parametrize("place", [STORE, f"{STORE}/rank_00000"])
+def test_a_link_in_place_of_a_folder_is_told(sound, tmp_path, place):
+    folder = tmp_path / "exp"
+    shutil.copytree(sound, folder)
+    (folder / place).rename(tmp_path / "elsewhere")
+    (folder / place).symlink_to(tmp_path / "elsewhere")
+    found = damage_of(folder, ())
+    assert found.is_all
+    assert found.text == f"{folder / place} is no folder; links are not followed"
+    with stepscope.read_run(folder) as record:
+        assert record.damage() == [found.text]
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal"])
