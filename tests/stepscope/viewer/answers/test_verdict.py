@@ -100,7 +100,8 @@ def test_each_scope_has_its_own_and_the_worst_comes_first(tmp_path):
         asked.json("verdict", scope="E")
 
 
-def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path):
+def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepscope.viewer.answers.recent.EVERY_S", 3600.0)  # however busy the machine is
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         train(run, nan_at=5, steps=5)
         run.flush_store()
@@ -110,7 +111,7 @@ def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path):
         run.flush_store()
         again = asked.json("verdict")
     assert first["live"] and first["sessions"][0]["left_out"][0] == "The training is running still."
-    # Within a few seconds what was said before is good enough; at the end it is not.
+    # For a while what was said before is good enough; at the end it is not.
     assert again["position"] == first["position"]
     assert asked.json("verdict")["causes"][0]["code"] == "non_finite_inputs"
 
