@@ -16,6 +16,7 @@ whose numbers it covers from the moment it is there.
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -60,10 +61,14 @@ def ranks(run_folder: Path) -> list[int]:
     )
 
 
-def no_folders(run_folder: Path) -> list[Path]:
-    """Returns what has the name of the store's folder, or of a rank's, and is none: a link, or a file."""
-    ranks = (f"{STORE}/{name}" for name in sorted(names_in(run_folder, STORE)) if _RANK.fullmatch(name))
-    places = [STORE, *ranks] if os.path.lexists(run_folder / STORE) else []
+def no_folders(run_folder: Path, known: Sequence[int]) -> list[Path]:
+    """Returns what has the name of the store's folder, or of a rank's, and is none: a link, or a file.
+
+    Those of ``known`` ranks are folders, as ``ranks`` has found.
+    """
+    found = map(_RANK.fullmatch, sorted(names_in(run_folder, STORE)))
+    ranks = (f"{STORE}/{match[0]}" for match in found if match is not None and int(match[1]) not in known)
+    places = [STORE, *ranks] if os.path.lexists(run_folder / STORE) and not known else [*ranks]
     return [run_folder / place for place in places if not is_folder(run_folder, place)]
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     constant_operand,
+    dimension_of,
     is_leaf,
     number_on_host,
     operands,
@@ -52,8 +53,10 @@ def _are_summed_cosines(node: Any, product: Any) -> bool:
     length = len(shape_of(product))
     if not isinstance(dims, (list, tuple)) or len(dims) != 1 or len(sides) != 2 or not length:
         return False
-    along = dims[0] - (1 << 64) if dims[0] >= 1 << 63 else dims[0]
-    return all(len(shape_of(one)) == length and _has_length_one(one, along % length - length) for one in sides)
+    along = dimension_of(dims[0], length)
+    if along is None:
+        return False
+    return all(len(shape_of(one)) == length and _has_length_one(one, along - length) for one in sides)
 
 
 def _has_length_one(node: Any, dimension: int) -> bool:

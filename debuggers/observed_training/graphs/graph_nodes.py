@@ -125,3 +125,10 @@ def dtypes_of_products(node: Any) -> frozenset[torch.dtype]:
                 seen.add(inner)
                 waiting.append(inner)
     return frozenset(found)
+
+
+def dimension_of(value: Any, dimensions: int) -> int | None:
+    """A dimension counted from 0; torch may save a negative one as an unsigned number of 64 bits."""
+    if not isinstance(value, int) or dimensions < 1:
+        return None
+    return (value - (1 << 64) if value >= 1 << 63 else value) % dimensions

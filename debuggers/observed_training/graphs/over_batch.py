@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import operands, operator, shape_of
+from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
 from debuggers.torch_internals.autograd import saved_value
 
 MOST_NODES = 256
@@ -113,10 +113,3 @@ def nodes_before(node: Any) -> Iterator[Any]:
         new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
         seen.update(new)
         waiting += new
-
-
-def dimension_of(value: Any, dimensions: int) -> int | None:
-    """A dimension counted from 0; torch may save a negative one as an unsigned number of 64 bits."""
-    if not isinstance(value, int) or dimensions < 1:
-        return None
-    return (value - (1 << 64) if value >= 1 << 63 else value) % dimensions

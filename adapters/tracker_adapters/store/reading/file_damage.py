@@ -28,7 +28,7 @@ SOUND = Damage()
 def damage_of(folder: Path, ranks: Sequence[int]) -> Damage:
     """Returns what is wrong with the files of a run that nobody writes to."""
     paths = [path for rank in ranks for path in segments(rank_folder(folder, rank))]
-    told = [f"{path} is no folder; links are not followed" for path in no_folders(folder)]
+    told = [f"{path} is no folder; links are not followed" for path in no_folders(folder, ranks)]
     empty = 0
     for path in paths:
         with suppress(OSError, UnsafeFileError):  # compacted meanwhile, a link or a pipe: who reads it says so
