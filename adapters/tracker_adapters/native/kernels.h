@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef void (*team)(void (*work)(void *), void *argument, unsigned size, unsigned flags);  /* OpenMP's GOMP_parallel */
 
@@ -109,6 +110,16 @@ void free_job(job *made);
 
 int measure_spread(const void *values, int64_t size, int is_double, void *copy, team start, unsigned threads,
                    spread_row *whole);
+
+/* ---- samples.c and gathering.c ---- */
+
+/* An element as double; copied, as no address needs to be aligned. */
+static inline double element_of(const void *values, int64_t is_double, int64_t at) {
+    double wide;
+    float narrow;
+    if (is_double) return memcpy(&wide, (const char *)values + at * 8, 8), wide;
+    return memcpy(&narrow, (const char *)values + at * 4, 4), (double)narrow;
+}
 
 /* ---- samples.c ---- */
 

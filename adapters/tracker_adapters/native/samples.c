@@ -5,18 +5,12 @@
  */
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "kernels.h"
 
 enum { LANES = 8, MOST = 128 };  /* elements that are added without being halved */
 
-static inline double element(const sample *here, int64_t at) {
-    double wide;  /* copied, as no address needs to be aligned */
-    float narrow;
-    if (here->is_double) return memcpy(&wide, (const char *)here->values + at * 8, 8), wide;
-    return memcpy(&narrow, (const char *)here->values + at * 4, 4), (double)narrow;
-}
+static inline double element(const sample *here, int64_t at) { return element_of(here->values, here->is_double, at); }
 
 static double add_few(const double *values, int64_t n) {
     double sum = -0.0, lanes[LANES];
