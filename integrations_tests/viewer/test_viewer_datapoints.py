@@ -74,7 +74,6 @@ def test_keys_move_and_filters_leave_the_wrong_ones_and_the_address_keeps_both(p
     rows.first.wait_for()
     assert rows.count() == shown.locator(".row").count()
     first = shown.locator(".row .idx").first.inner_text()
-    # By its number: the rows may still be sorted.
     shown.locator(".row").filter(has=shown.get_by_text(first, exact=True)).click()
     shown.get_by_role("heading", name=f"Datapoint {first}", exact=True).wait_for()
     address = shown.url
@@ -84,6 +83,17 @@ def test_keys_move_and_filters_leave_the_wrong_ones_and_the_address_keeps_both(p
     shown.goto(address)
     shown.get_by_role("heading", name=f"Datapoint {first}", exact=True).wait_for()
     assert shown.get_by_label("show", exact=True).input_value() == "wrong"
+
+
+def test_a_click_is_not_lost_when_the_list_is_drawn_again_before_the_button_is_let_go(page):
+    shown = page("datapoints", ["digits-0"])
+    row = shown.locator(".row").nth(3)
+    row.hover()
+    shown.mouse.down()
+    shown.locator(".row-list").evaluate("list => list.dispatchEvent(new Event('scroll'))")
+    shown.mouse.up()
+    shown.get_by_role("heading", name="Datapoint 3", exact=True).wait_for()
+    shown.locator(".row", has_text="✓").or_(shown.locator(".row", has_text="✗")).first.wait_for()  # and what waited is drawn
 
 
 def test_a_debugger_and_a_label_can_be_chosen(page):

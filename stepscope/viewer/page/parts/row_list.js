@@ -1,5 +1,6 @@
 /** A list of any length of which only the rows in sight exist: names, datapoints. */
 import { element } from "../dom.js";
+import { whenReleased } from "./released.js";
 
 const AROUND = 8;
 
@@ -47,6 +48,10 @@ export class RowList {
   }
 
   draw() {
+    whenReleased(this.rows, () => this.drawNow());
+  }
+
+  drawNow() {
     const { scrollTop, clientHeight } = this.element;
     const first = Math.max(0, Math.floor(scrollTop / this.height) - AROUND);
     const last = Math.min(this.count, Math.ceil((scrollTop + clientHeight) / this.height) + AROUND);

@@ -1,5 +1,6 @@
 /** The list of runs in the header: search, choose, colours. */
 import { append, element, shortened } from "../dom.js";
+import { whenReleased } from "../parts/released.js";
 import { counted, timeText } from "../text/format.js";
 import { runClass } from "./theme.js";
 
@@ -81,6 +82,10 @@ export class RunChooser {
   }
 
   show() {
+    whenReleased(this.button, () => this.showNow());
+  }
+
+  showNow() {
     const chosen = this.chosen.flatMap((key) => this.runs.find((run) => run.key === key) ?? []);
     const chips = element("span", { class: "chips" });
     this.button.replaceChildren(chips);
@@ -113,6 +118,10 @@ export class RunChooser {
   }
 
   list() {
+    whenReleased(this.rows, () => this.listNow());
+  }
+
+  listNow() {
     const found = this.matching();
     const broken = this.unreadable.map(({ folder, error }) => element("span", { class: "unreadable", title: folder }, `${shortened(folder, 50)}: ${error}`));
     this.note.replaceChildren(`${found.length} of ${counted(this.runs.length, "run")} found`, ...broken);

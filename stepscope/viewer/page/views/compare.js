@@ -5,6 +5,7 @@ import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/c
 import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
 import { afterPause, download, element, shortened } from "../dom.js";
+import { whenReleased } from "../parts/released.js";
 import { counted, durationText, numberText } from "../text/format.js";
 
 const AT_ONCE = 6;
@@ -162,6 +163,11 @@ class Comparison {
 
   /** @param {Row[]} rows @param {Column[]} columns */
   drawTable(rows, columns) {
+    whenReleased(this.table, () => this.drawTableNow(rows, columns));
+  }
+
+  /** @param {Row[]} rows @param {Column[]} columns */
+  drawTableNow(rows, columns) {
     const { params, runs } = this.context;
     const [sort, order] = [params.get("sort"), params.get("order")];
     const scrolled = this.table.scrollLeft;

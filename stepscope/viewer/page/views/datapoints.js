@@ -1,6 +1,7 @@
 /** Datapoints by epoch: one at a time with its debug outputs, filtered, and beside another epoch or run. */
 import { element } from "../dom.js";
 import { counted } from "../text/format.js";
+import { whenReleased } from "../parts/released.js";
 import { RowList, viewKeys } from "../parts/row_list.js";
 import { besideOptions, epochOptions, epochsOf, epochText } from "./datapoint_epochs.js";
 import { EpochContents, SHOWN, rowOf } from "./datapoint_list.js";
@@ -144,9 +145,11 @@ class Datapoints {
     try {
       const made = await datapointPanel(context, contents, Number(idx), { only: context.params.get("debugger"), move: (by) => this.move(by) });
       if (turn !== this.drawn) return;
-      const { scrollTop } = this.detail;
-      this.detail.replaceChildren(made);
-      this.detail.scrollTop = scrollTop;
+      whenReleased(this.detail, () => {
+        const { scrollTop } = this.detail;
+        this.detail.replaceChildren(made);
+        this.detail.scrollTop = scrollTop;
+      });
       this.ahead(contents);
     } catch (error) {
       if (turn === this.drawn) this.detail.replaceChildren(element("p", { class: "bad" }, error instanceof Error ? error.message : String(error)));

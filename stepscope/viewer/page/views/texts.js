@@ -4,6 +4,7 @@ import { element } from "../dom.js";
 import { ofEachRun } from "../data/each_run.js";
 import { NameList, namesOf } from "../parts/name_list.js";
 import { RankChooser } from "../parts/rank_chooser.js";
+import { whenReleased } from "../parts/released.js";
 import { viewKeys } from "../parts/row_list.js";
 import { alertsPanel } from "./alerts.js";
 import { filesPanel } from "./files.js";
@@ -75,12 +76,15 @@ class Texts {
       if (turn !== this.loading) return made.close?.();
       // Who reads, selects or writes is not interrupted where nothing is new; a curve is on a canvas.
       if (again && kind !== "curve" && this.content.firstElementChild?.isEqualNode(made.element)) return made.close?.();
-      this.names.element.hidden = kind === "file" || kind === "alert" || !this.names.names.length;
-      this.close();
-      this.closing = made.close ? [made.close] : [];
-      const kept = again ? keptPlace(this.content) : null;
-      this.content.replaceChildren(made.element);
-      kept?.();
+      whenReleased(this.content, () => {
+        if (turn !== this.loading) return made.close?.();
+        this.names.element.hidden = kind === "file" || kind === "alert" || !this.names.names.length;
+        this.close();
+        this.closing = made.close ? [made.close] : [];
+        const kept = again ? keptPlace(this.content) : null;
+        this.content.replaceChildren(made.element);
+        kept?.();
+      });
     } catch (error) {
       fail(error);
     }
