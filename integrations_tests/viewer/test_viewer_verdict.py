@@ -1,6 +1,7 @@
 """What a person sees and does in the views Verdict, Layers and Histograms: real trainings, server and browser."""
 
 import os
+import re
 import signal
 import sys
 
@@ -139,4 +140,24 @@ def test_layers_say_where_a_run_goes_on_unmeasured(page, tmp_path):
     with viewer(tmp_path) as url:
         page.goto(f"{url}#/layers")
         expect(page.locator(".view > .note")).to_contain_text("measured up to step 99 of 1,721")
+        page.goto("about:blank")
+
+
+def test_the_choices_of_layers_stay_while_a_training_writes(page, tmp_path):
+    with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer(tmp_path) as url:
+        run.scalar("gradient_norm/fc.weight", 1.0, step=0)
+        run.flush_store()
+        page.goto(f"{url}#/layers")
+        scale = page.get_by_label("scale", exact=True)
+        kept = scale.element_handle()
+        scale.focus()
+        run.scalar("gradient_norm/fc.weight", 2.0, step=7)
+        run.flush_store()
+        expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("over steps 0 to 7"))
+        assert kept.evaluate("select => select.isConnected && select === document.activeElement")
+        page.get_by_label("statistic", exact=True).focus()
+        run.scalar("gradient_norm/head.weight", 2.0, step=9)
+        run.flush_store()
+        expect(page.get_by_label("statistic", exact=True)).to_contain_text("(2)")
+        expect(page.get_by_label("statistic", exact=True)).to_be_focused()
         page.goto("about:blank")

@@ -29,20 +29,22 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
     """``layers?run=K&scope=&rank=0``: which statistics of tensors there are; with ``statistic=S`` its values.
 
     The list has of each statistic key, title, section, scale, number of tensors and points, whether it comes from
-    histograms, and the run's scopes and last step. Values are columns: ``first_step`` (columns,), ``low`` and ``high``
+    histograms, and the run's scopes and last step. Of a run that lives, an answer may be some seconds old, and says so:
+    ``behind``. Values are columns: ``first_step`` (columns,), ``low`` and ``high``
     float32 (tensors, columns), the smallest and the largest finite value of each cell, and ``bits``: 1 finite, 2 NaN,
     4 +inf, 8 -inf, 16 not finite, 0 not measured. ``first``, ``last`` and ``width`` choose steps and the number of
     columns.
     ``detail=overview`` answers from roll-ups, where all values have not been read yet.
     """
     key, rank = query.run(), query.rank(runs)
-    found = _found(runs, key, query.text("scope", ""), rank)
+    asked_at = runs.position(key)
+    known_at, found = _found(runs, key, query.text("scope", ""), rank)
     if not query.text("statistic", ""):
-        return _list(runs, key, rank, found)
+        return _list(runs, key, rank, found, behind=known_at != asked_at)
     statistic = found.get(query.text("statistic"))
     if statistic is None:
         raise NotFound(f"statistic is {query.text('statistic')[:200]!r}; expected one of {', '.join(found) or 'none'}")
-    position, live = runs.position(key), runs.run(key).head().live
+    position, live = asked_at, runs.run(key).head().live
     name = (key, rank, query.text("scope", ""), statistic.key)
     read, form = _tables.peek(name, position), "values"
     if read is None and query.text("detail", "values") == "overview" and not statistic.measure:
@@ -72,6 +74,7 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
         "span": cells.span,
         "last_step": read.table.last_step,
         "damaged": read.damaged,
+        "behind": position != asked_at,
     }
     columns: dict[str, npt.NDArray[Any]] = {
         "first_step": cells.first_steps,
@@ -82,16 +85,16 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
     return columns_answer(meta, columns, position)
 
 
-def _found(runs: RunList, key: str, scope: str, rank: int) -> dict[str, Statistic]:
+def _found(runs: RunList, key: str, scope: str, rank: int) -> tuple[str, dict[str, Statistic]]:
     def compute(before: dict[str, Statistic] | None) -> dict[str, Statistic]:
         with runs.opened(key) as record:
             return statistics_of(record.names(rank), stored_facts(record, scope, rank), scope)
 
     head = runs.run(key).head()
-    return _statistics.get((key, scope, rank), runs.position(key), compute, live=head.live)[1]
+    return _statistics.get((key, scope, rank), runs.position(key), compute, live=head.live)
 
 
-def _list(runs: RunList, key: str, rank: int, found: dict[str, Statistic]) -> Answer:
+def _list(runs: RunList, key: str, rank: int, found: dict[str, Statistic], *, behind: bool) -> Answer:
     position = runs.position(key)
     with runs.opened(key) as record:
         known = scopes(record)
@@ -108,4 +111,5 @@ def _list(runs: RunList, key: str, rank: int, found: dict[str, Statistic]) -> An
         }
         for one in found.values()
     ]
-    return json_answer({"position": position, "scopes": known, "last_step": last, "statistics": listed}, position)
+    content = {"position": position, "scopes": known, "last_step": last, "statistics": listed, "behind": behind}
+    return json_answer(content, position)

@@ -24,6 +24,7 @@ const MOST_PIXELS = 16_000;
  * @property {Float32Array} low
  * @property {Float32Array} high
  * @property {Uint8Array} bits
+ * @property {boolean} behind the run, which lives, is further than this
  *
  * @typedef {{row: number, step: number}} Cursor ``row`` is a place in ``rows``
  */

@@ -15,6 +15,7 @@ export function cellsOf({ meta, columns }) {
     names: meta.names,
     span: meta.span,
     lastStep: meta.last_step,
+    behind: meta.behind,
     steps: /** @type {Float64Array} */ (columns.first_step),
     low: /** @type {Float32Array} */ (columns.low),
     high: /** @type {Float32Array} */ (columns.high),

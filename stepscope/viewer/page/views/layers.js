@@ -56,6 +56,7 @@ class Layers {
     /** @type {import("../layers/heat_map.js").Cells | null} */
     this.cells = null;
     this.listed = "";
+    this.toolsShown = "";
     this.lastStep = 0;
     this.shown = "";
     this.asked = 0;
@@ -98,7 +99,7 @@ class Layers {
   async list() {
     const { context, run, rank } = this;
     const of = `${run?.key} ${this.scope} ${rank}`;
-    const { statistics, scopes, last_step } = await context.source.json(address("layers", { run: run?.key, scope: this.scope, rank: rank || null }), { signal: context.signal });
+    const { statistics, scopes, last_step, behind } = await context.source.json(address("layers", { run: run?.key, scope: this.scope, rank: rank || null }), { signal: context.signal });
     if (!this.scope && !scopes.includes("") && scopes.length && !statistics.length) {
       this.scope = scopes[0];
       await this.list();
@@ -111,6 +112,7 @@ class Layers {
     const wanted = context.params.get("statistic");
     this.statistic = this.statistics.find(({ key }) => key === wanted) ?? this.fitting();
     this.showTools(scopes);
+    if (behind) this.due();
     await this.load();
   }
 
@@ -126,6 +128,11 @@ class Layers {
   /** @param {string[]} scopes */
   showTools(scopes) {
     const { context, run, rank, statistic } = this;
+    // Of a training that runs this is asked again and again: a list that is open would close where it is made anew.
+    const state = JSON.stringify([run?.key, run?.ranks, rank, this.scope, scopes, statistic?.key, this.statistics.map(({ key, tensors }) => [key, tensors]), context.params.get("scale"), context.params.get("of")]);
+    if (state === this.toolsShown) return;
+    this.toolsShown = state;
+    const focused = this.tools.contains(document.activeElement) ? document.activeElement?.getAttribute("aria-label") : null;
     const change = (/** @type {Record<string, string | null>} */ changes) => (context.params.set(changes), void this.read());
     /** @type {Map<string, HTMLOptGroupElement>} */
     const sections = new Map();
@@ -145,6 +152,8 @@ class Layers {
       chooser("scale", context.params.get("scale"), SCALES, (scale) => (context.params.set({ scale }), this.draw())),
       chooser("of joined steps", context.params.get("of"), [["", "largest of joined steps"], ["low", "smallest of joined steps"]], (of) => (context.params.set({ of }), this.draw())),
       this.search, element("button", { click: () => this.zoom(null) }, "All steps"));
+    const same = focused && [...this.tools.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused);
+    if (same instanceof HTMLElement) same.focus();
   }
 
   async load() {
@@ -186,6 +195,7 @@ class Layers {
     this.shown = `${this.listed} ${this.statistic?.key}`;
     this.cells = cells;
     this.draw();
+    if (cells.behind) this.due();
     const [row, step] = [this.context.params.get("row"), Number(this.context.params.get("step") || "NaN")];
     if (!fresh || !row) return;
     const place = this.map.rows.findIndex((one) => cells.tensors[one] === row || cells.tensors[one].startsWith(`${row}.`));
@@ -254,8 +264,13 @@ class Layers {
 
   /** @param {Set<string>} changed */
   refresh(changed) {
-    if (!this.run || !changed.has(this.run.key) || this.timer) return;
-    this.timer = window.setTimeout(() => {
+    if (this.run && changed.has(this.run.key)) this.due();
+  }
+
+  /** Asks again, in a while. */
+  due() {
+    if (!this.context.source.live) return;
+    this.timer ||= window.setTimeout(() => {
       this.timer = 0;
       void this.list().catch((error) => this.context.signal.aborted || this.context.fail(error));
     }, AGAIN_AFTER_MS);

@@ -105,6 +105,23 @@ def test_what_a_run_that_lives_adds_is_added(tmp_path):
     assert asked.columns("layers", statistic="gradient_norm")[1]["high"].tolist() == [[1.0, 2.0]]
 
 
+def test_an_answer_that_is_older_than_its_run_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("stepscope.viewer.answers.recent.EVERY_S", 300.0)
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("gradient_norm/a", 1.0, step=0)
+        run.flush_store()
+        asked = Asked(tmp_path)
+        assert not asked.json("layers")["behind"]
+        assert not asked.columns("layers", statistic="gradient_norm")[0]["behind"]
+        run.scalar("gradient_norm/a", 2.0, step=1)
+        run.flush_store()
+        assert asked.json("layers")["behind"]
+        meta, columns = asked.columns("layers", statistic="gradient_norm")
+        assert (meta["behind"], columns["high"].tolist()) == (True, [[1.0]])
+    meta, columns = asked.columns("layers", statistic="gradient_norm")
+    assert (meta["behind"], columns["high"].tolist()) == (False, [[1.0, 2.0]])
+
+
 def test_a_run_without_layers_and_an_unknown_statistic_say_so(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
