@@ -62,7 +62,7 @@ def run_script(
     failure = None if clean else ended_by
     trainings.end(failure)
     run.__exit__(None if failure is None else type(failure), failure, None)
-    if clean and not trainings.seen:
+    if clean and trainings.process.is_current and not trainings.seen:
         sys.stderr.write(f"stepscope: {script} took no step with an optimizer of torch: nothing was watched\n")
     if isinstance(ended_by, SystemExit):
         raise ended_by

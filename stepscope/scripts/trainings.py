@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.fork_safe import OwnerProcess
 
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation, failure_alerts
@@ -24,11 +25,13 @@ class WatchedOptimizers:
     """Starts a session when an optimizer takes its first step, unless somebody watches it.
 
     A script that trains one model after the other has one session after the other: the one before ends when the next
-    optimizer begins, lest all models be kept. If it goes on after all, so does its session.
+    optimizer begins, lest all models be kept. If it goes on after all, so does its session. What a process trains that
+    the script forks is left alone: it writes nothing to the run.
 
     Attributes:
         sessions: Those that run, by optimizer in the order of their beginnings.
         seen: How many optimizers have taken a step.
+        process: The one that is watched.
     """
 
     def __init__(self, run: Emitter, config: DebugConfig, models: Sequence[torch.nn.Module] | None = None) -> None:
@@ -36,6 +39,7 @@ class WatchedOptimizers:
         self._run, self._config, self._models = run, config, models
         self.sessions: dict[torch.optim.Optimizer, Watch] = {}
         self.seen = 0
+        self.process = OwnerProcess()
         self._scopes: set[str] = set()
         self._scope_of: weakref.WeakKeyDictionary[torch.optim.Optimizer, str] = weakref.WeakKeyDictionary()
         self._left_out: weakref.WeakSet[torch.optim.Optimizer] = weakref.WeakSet()
@@ -50,7 +54,7 @@ class WatchedOptimizers:
             self._end(optimizer, error)
 
     def _step_begins(self, optimizer: torch.optim.Optimizer) -> None:
-        if optimizer in self.sessions or optimizer in self._left_out:
+        if optimizer in self.sessions or optimizer in self._left_out or not self.process.is_current:
             return
         with self._isolation.guard("starting a session"):
             self._begin(torch_optimizer(optimizer))

@@ -1,6 +1,7 @@
 """Optimizers are watched from their first step on, whoever makes them, and the training is the same bit for bit."""
 
 import gc
+import os
 import weakref
 
 import pytest
@@ -117,6 +118,21 @@ def test_a_training_that_goes_on_after_another_one_is_watched_again(run, monkeyp
     assert found["total_norm/gradients"].count == 10
     assert found["total_norm/gradients"].last_step == 9
     assert found["judge/total_norm/gradients"].count == 10
+
+
+def test_what_a_forked_process_trains_is_left_alone(run, capfd):
+    watched = WatchedOptimizers(run, DebugConfig())
+    plain, _ = trained(3)
+    started = len(watched.sessions)
+    child = os.fork()
+    if child == 0:
+        losses, _ = trained(3)
+        ended_well = losses == plain and len(watched.sessions) == started and watched.seen == 1
+        os._exit(0 if ended_well else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    watched.end()
+    assert "forked process" not in capfd.readouterr().err
+    assert started == 1
 
 
 def test_an_optimizer_without_a_model_is_stepped_and_left_out(run, caplog):
