@@ -13,6 +13,7 @@ from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import Part, parts_of
+from stepscope.integrations.watched_training import warn_of_second
 from stepscope.integrations.watcher import Watcher
 from stepscope.sessions.config import ConfigSpec
 
@@ -46,7 +47,7 @@ class StepscopeTracker(Watcher, GeneralTracker):
         """Opens nothing yet; see ``Watcher``: ``project`` comes from Accelerate, and names the folder."""
         self.framework = project
         super().__init__(run, sinks=sinks, config=config, **settings)
-        self._logged = 0
+        self._logged = self._first_step = 0
 
     @property
     def tracker(self) -> Emitter:
@@ -61,8 +62,15 @@ class StepscopeTracker(Watcher, GeneralTracker):
         self._training.open(values)
 
     def watch(self, parts: Sequence[Part], *, scaler: Any, first_step: int | None, divides_loss: bool) -> None:
-        """Watches what optimizers train, to ``finish``; see ``WatchedTraining.watch``."""
+        """Watches what optimizers train, to ``finish``; see ``WatchedTraining.watch``.
+
+        A second call before the first step does nothing, and says so.
+        """
+        if self._training.sessions and self._training.next_step == self._first_step:
+            warn_of_second("calls of watch before the first step", 2)
+            return
         self._training.watch(parts, scaler=scaler, first_step=first_step, divides_loss=divides_loss)
+        self._first_step = self._training.next_step
 
     def log(self, values: Mapping[str, Any], step: int | None = None, **given: Any) -> None:
         """Records numbers and texts; without a step under that of the last optimizer step, else by counting calls."""
@@ -84,8 +92,9 @@ def watch(
 ) -> None:
     """Watches a training from now to ``accelerator.end_training()``; see ``stepscope.watch``.
 
-    Call it after ``accelerator.init_trackers``. Accelerate has trackers on the main process alone: on others this does
-    nothing.
+    Call it after ``accelerator.init_trackers``, once with all optimizers; a second call before the first step does
+    nothing, and a warning says so. A later one ends what is watched, and watches what it is given. Accelerate has
+    trackers on the main process alone: on others this does nothing.
 
     Args:
         accelerator: With a tracker of this file.

@@ -137,6 +137,28 @@ def test_each_optimizer_has_its_own_session_and_scope(tmp_path):
         assert record.scalars(f"{name}/gradient_norm/weight").steps.tolist() == [0, 1, 2, 3]
 
 
+def test_watching_twice_before_the_first_step_watches_once_and_says_so(tmp_path, caplog):
+    accelerator = accelerate.Accelerator(cpu=True, log_with=StepscopeTracker(run=tmp_path / "run", **EVERYTHING))
+    model, other = Network(), Network()
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.01) for one in (model, other)]
+    model, other, *optimizers = accelerator.prepare(model, other, *optimizers)
+    accelerator.init_trackers("ignored")
+    watch(accelerator, model, optimizers[0])
+    watch(accelerator, other, optimizers[1])
+    for index in (0, 0, 1):
+        if index:  # another training, once the first has begun
+            watch(accelerator, other, optimizers[1])
+        accelerator.backward((model, other)[index](torch.randn(8, 4)).mean())
+        optimizers[index].step()
+    accelerator.end_training()
+
+    told = [one.message for one in caplog.records if "only the first one is active" in one.message]
+    assert told == ["there are 2 calls of watch before the first step; only the first one is active"]
+    record = stepscope.read_run(tmp_path / "run")
+    assert record.scalars("loss").steps.tolist() == [0, 1, 2]
+    assert len(record.texts("stepscope/report")) == 2
+
+
 def test_the_tracker_works_beside_another_one(tmp_path):
     train(tmp_path / "run", log_with=["stepscope", "tensorboard"], project_dir=str(tmp_path / "events"))
 
