@@ -1,6 +1,6 @@
 """``stepscope view``: a web page that shows runs, live or later."""
 
-import webbrowser
+import gc
 
 import click
 
@@ -44,11 +44,22 @@ def command(
 
         echo(f"wrote {export_page(runs, export)}")
         return
-    from stepscope.viewer.serving import ViewerServer, allow_open_files, end_process
-    from stepscope.viewer.watched_runs import RunList
+    gc.disable()  # somebody waits for the page, and modules that are imported are no garbage
+    try:
+        from stepscope.viewer.serving import ViewerServer, allow_open_files, end_process
+        from stepscope.viewer.watched_runs import RunList
 
-    allow_open_files()
-    server = ViewerServer(RunList(runs), host=host, port=port, token=token, allowed=allowed)
+        allow_open_files()
+        server = ViewerServer(RunList(runs), host=host, port=port, token=token, allowed=allowed)
+        gc.freeze()
+    finally:
+        gc.enable()
     echo(f"stepscope view: {server.url} (Ctrl-C ends it)")
-    server.run((lambda: None) if no_browser else lambda: webbrowser.open(server.url))
+    server.run((lambda: None) if no_browser else lambda: _show(server.url))
     end_process()
+
+
+def _show(url: str) -> None:
+    import webbrowser
+
+    webbrowser.open(url)

@@ -163,12 +163,18 @@ def _server(config: uvicorn.Config, ending: asyncio.Event) -> uvicorn.Server:
     """A server that says when it ends to those who wait for an answer: uvicorn cancels them, with a traceback."""
     import uvicorn
 
+    from stepscope.viewer.answers.table import import_first
+
     class Server(uvicorn.Server):
         _loop: asyncio.AbstractEventLoop | None = None
 
         async def serve(self, sockets: list[socket.socket] | None = None) -> None:
             self._loop = asyncio.get_running_loop()
             await super().serve(sockets)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            threading.Thread(target=import_first, name="viewer-first", daemon=True).start()
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)

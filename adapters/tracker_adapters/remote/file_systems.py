@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from tracker_adapters.errors import RunError
 from tracker_adapters.store.log_probe import why_no_log
 
@@ -36,6 +34,8 @@ def why_not_here(folder: Path) -> str:
         raise RunError(f"the environment variable {VARIABLE} is {wish!r}; expected always, never or auto")
     if wish != "auto":
         return f"{VARIABLE} says so" if wish == "always" else ""
+    import psutil  # whoever only reads runs waits for it in vain
+
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     kind = file_system(existing, psutil.disk_partitions(all=True))
     if is_network(kind):

@@ -48,6 +48,11 @@ ALWAYS_ANEW = frozenset({"csv", "datapoints", "positions", "run", "runs"})
 these are never kept."""
 
 
+def import_first() -> None:
+    """Imports what the page shows first, while the browser starts."""
+    import_module("stepscope.viewer.answers.verdict")
+
+
 def import_answers() -> None:
     """Imports the modules of all answers, for whoever has nothing else to do."""
     for module in _MODULES:

@@ -223,13 +223,16 @@ def test_what_nobody_has_asked_for_is_imported_when_nothing_else_is_to_be_done(f
     assert imported.is_set() is expected
 
 
-def test_a_chart_waits_for_no_module_of_another_answer():
+def test_a_chart_waits_for_no_module_of_another_answer_and_for_none_that_writes():
     code = """
 import sys
+import stepscope.commands.view_command
+import stepscope.viewer.serving
 import stepscope.viewer.app
 from stepscope.viewer.answers.table import ANSWERS, _MODULES, import_answers
 others = ["debuggers.diagnosis.rules", "debuggers.page_files", "stepscope.diagnosing.stored_evidence"]
-assert not [one for one in others if one in sys.modules], sys.modules
+writing = ["stepscope.runs.opening", "stepscope.sessions", "tracker_adapters.store.writing", "psutil", "webbrowser"]
+assert not [one for one in others + writing if one in sys.modules], sys.modules
 import_answers()
 for module, paths in _MODULES.items():
     assert all(callable(getattr(sys.modules[f"stepscope.viewer.answers.{module}"], f"{path}_answer")) for path in paths)

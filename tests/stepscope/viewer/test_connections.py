@@ -11,6 +11,7 @@ from waiting import until
 
 import stepscope
 from stepscope.viewer import connections
+from stepscope.viewer.answers import table
 from stepscope.viewer.serving import ViewerServer
 from stepscope.viewer.watched_runs import RunList
 
@@ -38,6 +39,13 @@ def serving(folder, **settings):
         server.stop()
         thread.join(WAITS_S)
         assert not thread.is_alive()
+
+
+def test_what_the_page_shows_first_is_imported_while_the_browser_starts(folder, monkeypatch):
+    imported = threading.Event()
+    monkeypatch.setattr(table, "import_first", imported.set)
+    with serving(folder):
+        assert imported.wait(WAITS_S)
 
 
 def test_who_comes_through_a_proxy_needs_the_token(folder):
