@@ -35,18 +35,18 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
     nothing can be said. ``sessions`` have the whole: causes with the names of the series that show them, areas,
     findings, what was measured, what it cost, what was left out, and the report's text. ``alerts`` are those that no
     finding tells; ``damage`` says which parts of the store could not be read, and so are in none of it. Of a run that
-    lives, the answer is made anew every few seconds at most.
+    lives, the answer is made anew every few seconds at most, and says whether the run is further: ``behind``.
     """
     key = query.run()
     place, head = runs.run(key).place, runs.run(key).head()
-    live = head.live
+    live, asked_at = head.live, runs.position(key)
 
     def compute(before: dict[str, Any] | None) -> dict[str, Any]:
         # A record of its own: what takes a second or two must not keep the answers that share one waiting.
         with closing(open_record(place)) as record:
             return verdict_of(record)
 
-    position, found = _verdicts.get(key, runs.position(key), compute, live=live)
+    position, found = _verdicts.get(key, asked_at, compute, live=live)
     scope = query.text("scope", "")
     if scope:
         sessions = [one for one in found["sessions"] if one["scope"] == scope]
@@ -54,7 +54,7 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
             raise NotFound(f"scope is {scope[:200]!r}; expected one of {', '.join(map(repr, found['scopes']))}")
         found = {**found, **_worst(sessions), "sessions": sessions}
     found = {**found, "damage": list(dict.fromkeys([*filter(None, [head.damage.text]), *found["damage"]]))}
-    return json_answer({"position": position, "live": live, **found}, position)
+    return json_answer({"position": position, "behind": position != asked_at, "live": live, **found}, position)
 
 
 def verdict_of(record: RunRecord) -> dict[str, Any]:

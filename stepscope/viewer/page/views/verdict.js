@@ -64,10 +64,8 @@ class RunCard {
     try {
       const found = await this.context.source.json(address("verdict", { run: this.run.key }), { signal: this.context.signal });
       if (this.context.signal.aborted) return;
-      const before = this.shown;
       this.show(found);
-      // Of a run that lives, the answer may be some seconds old: what has come since is asked for later.
-      if (found.live && this.shown !== before) this.due();
+      if (found.behind && this.context.source.live) this.due();
     } catch (error) {
       if (this.context.signal.aborted) return;
       if (!this.found) this.body.replaceChildren(element("p", { class: "unreadable" }, `This run has no verdict: ${error instanceof Error ? error.message : error}`));
@@ -79,7 +77,7 @@ class RunCard {
   show(found) {
     this.mark.textContent = found.live ? "training runs: this is what can be said so far" : "";
     this.mark.className = found.live ? "mark live" : "mark";
-    const { position: _, ...content } = found;
+    const { position: _position, behind: _behind, ...content } = found;
     const text = JSON.stringify(content);
     this.found = found;
     if (text === this.shown) {

@@ -112,8 +112,9 @@ def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path, monkeypatch):
         again = asked.json("verdict")
     assert first["live"] and first["sessions"][0]["left_out"][0] == "The training is running still."
     # For a while what was said before is good enough; at the end it is not.
-    assert again["position"] == first["position"]
-    assert asked.json("verdict")["causes"][0]["code"] == "non_finite_inputs"
+    assert (again["position"], again["behind"], first["behind"]) == (first["position"], True, False)
+    last = asked.json("verdict")
+    assert (last["causes"][0]["code"], last["behind"]) == ("non_finite_inputs", False)
 
 
 @pytest.mark.parametrize(
