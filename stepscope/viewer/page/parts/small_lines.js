@@ -1,6 +1,6 @@
 /** Small lines on a canvas with two axes and a mark: a series below an image, a curve. */
 import { cssColour, element } from "../dom.js";
-import { numberText } from "../text/format.js";
+import { counted, numberText } from "../text/format.js";
 
 /**
  * @typedef {{x: ArrayLike<number>, y: ArrayLike<number>, colour: string, label: string}} Line
@@ -43,7 +43,7 @@ export class SmallLines {
     this.axes = axes;
     this.mark = mark;
     this.range = { x: rangeOf(lines.map(({ x }) => x)), y: rangeOf(lines.map(({ y }) => y)) };
-    const said = lines.map(({ label, y }) => `${label}: ${y.length} points, last ${numberText(y[y.length - 1])}`);
+    const said = lines.map(({ label, y }) => `${label}: ${counted(y.length, "point")}, last ${numberText(y[y.length - 1])}`);
     this.element.setAttribute("aria-label", `${this.label}. ${said.join("; ").slice(0, 500)}`);
     this.draw();
   }

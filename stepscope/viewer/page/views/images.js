@@ -29,12 +29,17 @@ class Images {
     /** @type {number[]} */
     this.steps = [];
     this.name = "";
+    this.turn = 0;
+    /** @type {string} the series that can be shown below */
+    this.listed = "";
+    /** @type {string} the images that are shown */
+    this.shown = "";
     this.names = new NameList("images", (name) => this.set({ name, step: null }, true));
     this.slider = element("input", { type: "range", min: "0", "aria-label": "step", input: () => this.go(Number(this.slider.value)) });
     this.said = element("output", { class: "step" });
     this.size = element("select", { "aria-label": "size of the images", change: () => this.set({ size: this.size.value }) },
       ...["fit", "1", "2", "4", "8", "16"].map((value) => element("option", { value }, value === "fit" ? "fit" : `${value} ×`)));
-    this.series = element("select", { "aria-label": "series below the images", change: () => this.set({ series: this.series.value }).then(() => this.loadSeries()) });
+    this.series = element("select", { "aria-label": "series below the images", change: () => this.set({ series: this.series.value, bare: !this.series.value }).then(() => this.loadSeries()) });
     this.ranks = new RankChooser(context, (rank) => this.set({ rank, name: null, step: null }, true));
     this.figures = element("div", { class: "figures" });
     this.lines = new SmallLines("series by step", (x) => this.go(nearest(this.steps, x)));
@@ -52,7 +57,7 @@ class Images {
     void this.load();
   }
 
-  /** Sets parameters and shows what they say. @param {Record<string, string | number | null>} changes @param {boolean} [load] */
+  /** Sets parameters and shows what they say. @param {Record<string, string | number | boolean | null>} changes @param {boolean} [load] */
   async set(changes, load = false) {
     this.context.params.set(changes);
     if (load) await this.load();
@@ -69,31 +74,43 @@ class Images {
 
   async read() {
     const { source, params, signal } = this.context;
+    const turn = ++this.turn;
     this.ranks.update();
     const runs = this.ranks.runs();
     const known = await namesOf(this.context, ["image", "scalar"], this.ranks);
+    if (turn !== this.turn) return; // something else was asked for meanwhile
     const names = known.filter(({ kind }) => kind === "image").map(({ name }) => name);
-    this.name = params.get("name") || names[0] || "";
-    this.names.update(names, this.name);
+    const name = params.get("name") || names[0] || "";
+    this.names.update(names, name);
     this.names.element.hidden = !names.length;
     this.panel.hidden = !names.length && this.ranks.element.hidden;
     this.nothing.hidden = names.length > 0;
     if (!names.length) {
+      this.name = this.shown = "";
       this.steps = [];
       this.said.textContent = "";
       this.lines.element.hidden = true;
       this.figures.replaceChildren();
       return;
     }
-    const answers = await ofEachRun(this.context, runs, ({ key }) => source.json(address("images", { run: key, name: this.name, rank: this.ranks.of(key) }), { signal }));
+    const answers = await ofEachRun(this.context, runs, ({ key }) => source.json(address("images", { run: key, name, rank: this.ranks.of(key) }), { signal }));
+    if (turn !== this.turn) return;
+    this.name = name;
     this.entries = new Map(answers.map(({ run, answer }) => [run.key, answer.images]));
     this.steps = [...new Set(answers.flatMap(({ answer }) => answer.images.map((/** @type {Entry} */ one) => one.step)))].sort((a, b) => a - b);
     const scalars = known.filter(({ kind }) => kind === "scalar").map(({ name }) => name);
-    const chosen = params.get("series") || lossOf(scalars);
-    this.series.replaceChildren(element("option", { value: "" }, "no series"), ...scalars.map((name) => element("option", { value: name }, shortened(name, 50))));
-    this.series.value = chosen;
+    this.listSeries(scalars);
+    this.series.value = params.get("bare") ? "" : params.get("series") || lossOf(scalars);
     await this.loadSeries();
     this.show();
+  }
+
+  /** Leaves the list as it is, and open, where a run that trains has no other series. @param {string[]} names */
+  listSeries(names) {
+    const listed = JSON.stringify(names);
+    if (listed === this.listed) return;
+    this.listed = listed;
+    this.series.replaceChildren(element("option", { value: "" }, "no series"), ...names.map((name) => element("option", { value: name }, shortened(name, 50))));
   }
 
   async loadSeries() {
@@ -107,7 +124,7 @@ class Images {
         const { columns } = await source.columns(address("series", { run: key, name, rank: this.ranks.of(key), width: 1000 }), { signal }).catch(() => ({ columns: /** @type {any} */ ({}) }));
         return { x: columns.step ?? [], y: columns.value ?? columns.last ?? [], colour: runs[place].colour, label };
       })); // prettier-ignore
-      this.lines.update(found, { x: "step", y: name }, this.step());
+      if (name === this.series.value) this.lines.update(found, { x: "step", y: name }, this.step());
     } catch (error) {
       fail(error);
     }
@@ -152,6 +169,10 @@ class Images {
     this.said.textContent = `step ${stepText(step)} · ${place + 1} of ${counted(this.steps.length, "step")}`;
     this.size.value = params.get("size", "fit");
     this.lines.moveMark(step ?? null);
+    // A picture that stays is not made anew: it would flicker each time that a run has something new.
+    const shown = JSON.stringify([this.name, step, this.size.value, runs.map(({ key }) => [key, this.ranks.of(key), this.latest(key, step).map(({ seq }) => seq)])]);
+    if (shown === this.shown) return;
+    this.shown = shown;
     this.figures.replaceChildren(...runs.map((run) => this.figure(run, step)));
     for (let by = 1; by <= AHEAD; by++) {
       for (const at of [place + by, place - by]) for (const run of runs) this.at(run.key, this.steps[at]).forEach((one) => (new Image().src = this.url(run.key, one)));
@@ -161,6 +182,11 @@ class Images {
   /** The images of a run at a step. @param {string} run @param {number | undefined} step @returns {Entry[]} */
   at(run, step) {
     return (this.entries.get(run) ?? []).filter((one) => one.step === step);
+  }
+
+  /** The images of a run at a step, or at the last one before it that has some. @param {string} run @param {number} step */
+  latest(run, step) {
+    return this.at(run, (this.entries.get(run) ?? []).filter((one) => one.step <= step).at(-1)?.step);
   }
 
   /** @param {string} run @param {Entry} one */
@@ -174,8 +200,8 @@ class Images {
 
   /** @param {import("../context.js").ChosenRun} run @param {number} step */
   figure(run, step) {
-    const before = (this.entries.get(run.key) ?? []).filter((one) => one.step <= step).at(-1);
-    const shown = this.at(run.key, before?.step);
+    const shown = this.latest(run.key, step);
+    const before = shown.at(-1);
     const older = before && before.step !== step ? ` (none at ${stepText(step)}: this is step ${stepText(before.step)})` : "";
     const made = element("figure", { class: `run-${run.place % 8}` },
       ...shown.map((one) => this.picture(run, one)),

@@ -3,7 +3,7 @@ import { address } from "../data/address.js";
 import { jsonNumber } from "../data/columns.js";
 import { dataTable } from "../parts/data_table.js";
 import { element } from "../dom.js";
-import { stepText, timeText } from "../text/format.js";
+import { counted, stepText, timeText } from "../text/format.js";
 import { markdown } from "../text/markdown.js";
 import { SmallLines } from "../parts/small_lines.js";
 
@@ -117,7 +117,7 @@ async function curves(context, name, runs) {
     const axes = found.find((entry) => entry?.x);
     lines.update(drawn, { x: axes?.x_label ?? "", y: axes?.y_label ?? "" });
     const title = axes && [axes.title, `${axes.y_label} over ${axes.x_label}`].filter(Boolean).join(": ");
-    return [element("h3", null, title ?? name), lines.element, ...runs.map((ofRun, place) => section(ofRun, found[place], `${found[place]?.x?.length ?? 0} points`))];
+    return [element("h3", null, title ?? name), lines.element, ...runs.map((ofRun, place) => section(ofRun, found[place], counted(found[place]?.x?.length ?? 0, "point")))];
   };
   return { element: await bySteps(context, runs, draw), close: () => lines.close() };
 }
