@@ -4,13 +4,15 @@ import { element } from "../dom.js";
 import { ofEachRun } from "../data/each_run.js";
 import { NameList, namesOf } from "../parts/name_list.js";
 import { RankChooser } from "../parts/rank_chooser.js";
-import { whenReleased } from "../parts/released.js";
+import { whenRead, whenReleased } from "../parts/released.js";
 import { viewKeys } from "../parts/row_list.js";
 import { alertsPanel } from "./alerts.js";
 import { filesPanel } from "./files.js";
 import { CONTENTS } from "./text_contents.js";
 
 const TABS = { text: "Texts", table: "Tables", curve: "Curves", file: "Files", alert: "Alerts" };
+
+/** @typedef {{element: HTMLElement, close?: () => void, shows?: string}} Made */
 
 /** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
 export function open(root, context) {
@@ -22,6 +24,10 @@ class Texts {
   constructor(root, context) {
     this.context = context;
     this.loading = 0;
+    /** What is shown: who reads, selects, sorts or writes is not interrupted where nothing is new. */
+    this.shown = "";
+    /** Whether something else was asked for than what is shown. */
+    this.anew = true;
     /** @type {(() => void)[]} */
     this.closing = [];
     this.tabs = Object.entries(TABS).map(([kind, title]) =>
@@ -60,6 +66,7 @@ class Texts {
   /** @param {boolean} [again] whether the same is shown, with what is new */
   async load(again = false) {
     const turn = ++this.loading;
+    this.anew ||= !again;
     const { params, fail } = this.context;
     const kind = Object.hasOwn(TABS, params.get("kind")) ? params.get("kind") : "text";
     for (const tab of this.tabs) {
@@ -71,17 +78,18 @@ class Texts {
     this.chooser.hidden = kind === "file" || kind === "alert" || this.ranks.element.hidden; // these show all ranks
     this.split.setAttribute("aria-labelledby", `tab-${kind}`);
     try {
-      /** @type {{element: HTMLElement, close?: () => void}} */
+      /** @type {Made | null} */
       const made = kind === "file" ? await filesPanel(this.context) : kind === "alert" ? await alertsPanel(this.context) : await this.contents(kind);
-      if (turn !== this.loading) return made.close?.();
-      // Who reads, selects or writes is not interrupted where nothing is new; a curve is on a canvas.
-      if (again && kind !== "curve" && this.content.firstElementChild?.isEqualNode(made.element)) return made.close?.();
-      whenReleased(this.content, () => {
+      if (!made) return;
+      if (turn !== this.loading || (!this.anew && this.content.firstElementChild?.isEqualNode(made.element))) return made.close?.();
+      (this.anew ? whenReleased : whenRead)(this.content, () => {
         if (turn !== this.loading) return made.close?.();
+        this.shown = made.shows ?? "";
         this.names.element.hidden = kind === "file" || kind === "alert" || !this.names.names.length;
         this.close();
         this.closing = made.close ? [made.close] : [];
-        const kept = again ? keptPlace(this.content) : null;
+        const kept = this.anew ? null : keptPlace(this.content);
+        this.anew = false;
         this.content.replaceChildren(made.element);
         kept?.();
       });
@@ -90,7 +98,7 @@ class Texts {
     }
   }
 
-  /** @param {string} kind @returns {Promise<{element: HTMLElement, close?: () => void}>} */
+  /** @param {string} kind @returns {Promise<Made | null>} null where what is shown stays */
   async contents(kind) {
     const { params, source, signal } = this.context;
     const known = await namesOf(this.context, [kind], this.ranks);
@@ -100,7 +108,9 @@ class Texts {
     const having = this.ranks.runs().filter(({ key }) => known.find((one) => one.name === name)?.runs.includes(key));
     const answers = await ofEachRun(this.context, having, ({ key }) => source.json(address(`${kind}s`, { run: key, name, rank: this.ranks.of(key) }), { signal }));
     const entries = answers.map(({ run, answer }) => ({ run, rank: this.ranks.of(run.key), entries: answer[`${kind}s`] }));
-    return CONTENTS[/** @type {"text"} */ (kind)](this.context, name, entries);
+    const shows = JSON.stringify([kind, name, entries.map((one) => [one.run.key, one.rank, one.entries])]);
+    if (!this.anew && shows === this.shown) return null;
+    return { ...(await CONTENTS[/** @type {"text"} */ (kind)](this.context, name, entries)), shows };
   }
 
   refresh() {
@@ -121,17 +131,27 @@ class Texts {
   }
 }
 
-/** What gives its focus and its scrolling back to what is drawn anew. @param {HTMLElement} host */
+/** What gives its focus, its scrolling and the order of its tables back to what is drawn anew. @param {HTMLElement} host */
 function keptPlace(host) {
   const { scrollTop } = host;
+  const orders = tablesIn(host).map((heads) => heads.map((head) => head.getAttribute("aria-sort")));
   const focused = host.contains(document.activeElement) ? document.activeElement : null;
   const label = focused?.getAttribute("aria-label");
   const place = focused instanceof HTMLInputElement && focused.type === "search" ? focused.selectionStart : null;
   return () => {
+    tablesIn(host).forEach((heads, table) => heads.forEach((head, place) => {
+      const order = orders[table]?.[place];
+      for (let clicks = order === "descending" ? 2 : order ? 1 : 0; clicks; clicks--) head.querySelector("button")?.click();
+    }));
     host.scrollTop = scrollTop;
     const found = label && [...host.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === label);
     if (!(found instanceof HTMLElement)) return;
     found.focus();
     if (found instanceof HTMLInputElement && place !== null) found.setSelectionRange(place, place);
   };
+}
+
+/** The heads of each table. @param {HTMLElement} host */
+function tablesIn(host) {
+  return [...host.querySelectorAll("table.data")].map((table) => [...table.querySelectorAll("th")]);
 }
