@@ -5,19 +5,20 @@ import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/c
 import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
 import { afterPause, download, element, shortened } from "../dom.js";
-import { whenReleased } from "../parts/released.js";
+import { whenRead, whenReleased } from "../parts/released.js";
 import { counted, durationText, numberText } from "../text/format.js";
 
 const AT_ONCE = 6;
 const MOST_OF_A_VERDICT = 300; // the style cuts it to the width of its column
 const [ROWS_DRAWN_MS, CAUSES_DRAWN_MS] = [150, 800];
+const AGAIN_AFTER_MS = 3000;
 
 /** @typedef {import("../compare/columns.js").Row} Row @typedef {import("../compare/columns.js").Column} Column */
 
 /** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
 export function open(root, context) {
   const view = new Comparison(root, context);
-  return { refresh: (changed) => void view.load([...changed]), state: () => view.restate(), close: () => undefined };
+  return { refresh: (changed) => view.refresh(changed), state: () => view.restate(), close: () => view.close() };
 }
 
 class Comparison {
@@ -31,6 +32,9 @@ class Comparison {
     /** @type {import("../compare/parallel.js").Brushes} */
     this.brushes = {};
     this.timer = 0;
+    /** @type {Set<string>} runs that have more than is shown */
+    this.changed = new Set();
+    this.again = 0;
     const { params } = context;
     const typed = afterPause(() => (params.set({ filter: this.filter.value }, true), this.drawNow()), 200);
     this.filter = element("input", { type: "search", class: "wide", placeholder: "filter: lr > 0.01, status = finished", "aria-label": "filter runs", input: typed });
@@ -69,6 +73,23 @@ class Comparison {
     }
     void this.load(runs.map(({ key }) => key));
     void this.part();
+  }
+
+  /** Asks again, every few seconds: it is the whole of what a run holds that is compared. @param {Set<string>} changed */
+  refresh(changed) {
+    for (const key of changed) this.changed.add(key);
+    this.again ||= window.setTimeout(async () => {
+      const keys = [...this.changed];
+      this.changed.clear();
+      await Promise.all([this.load(keys), this.pair.some(({ value }) => keys.includes(value)) && this.part(true)]);
+      this.again = 0;
+      if (this.changed.size && !this.context.signal.aborted) this.refresh(this.changed);
+    }, AGAIN_AFTER_MS);
+  }
+
+  close() {
+    clearTimeout(this.timer);
+    clearTimeout(this.again);
   }
 
   setStatistic() {
@@ -171,7 +192,6 @@ class Comparison {
     const { params, runs } = this.context;
     const [sort, order] = [params.get("sort"), params.get("order")];
     const scrolled = this.table.scrollLeft;
-    const focused = this.table.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.column : "";
     const head = element("tr", null, ...columns.map(({ id, title, kind }) => {
       const cell = element("th", { scope: "col", class: kind, "aria-sort": sort === id ? (order === "down" ? "descending" : "ascending") : "none" },
         element("button", { title, "data-column": id, click: () => this.sortBy(id) }, shortened(title, 32), sort === id && (order === "down" ? " ▼" : " ▲")));
@@ -183,7 +203,6 @@ class Comparison {
     });
     this.table.replaceChildren(element("table", null, element("thead", null, head), element("tbody", null, ...body)));
     this.table.scrollLeft = scrolled;
-    if (focused) [...this.table.querySelectorAll("button")].find((button) => button.dataset.column === focused)?.focus();
   }
 
   /** @param {Column} column @param {Row} row @param {import("../context.js").ChosenRun | undefined} run */
@@ -214,18 +233,21 @@ class Comparison {
     download("runs.csv", new Blob([lines.map((cells) => `${cells.join(",")}\n`).join("")], { type: "text/csv" }));
   }
 
-  async part() {
+  /** @param {boolean} [again] whether the same two runs are compared, with what is new */
+  async part(again = false) {
     const { runs, params } = this.context;
     const [first, second] = this.pair.map((select) => runs.find(({ key }) => key === select.value));
     if (!first || !second || first === second) {
-      this.parting.replaceChildren(element("p", { class: "note" }, runs.length < 2 ? "Choose two runs or more above (r)." : "Choose two different runs."));
+      if (!again) this.parting.replaceChildren(element("p", { class: "note" }, runs.length < 2 ? "Choose two runs or more above (r)." : "Choose two different runs."));
       return;
     }
     if (first !== runs[0] || second !== runs[1]) params.set({ a: first.key, b: second.key }, true);
-    this.parting.replaceChildren(element("p", { class: "note" }, "Comparing…"));
+    if (!again) this.parting.replaceChildren(element("p", { class: "note" }, "Comparing…"));
     const show = (/** @type {Node} */ found) => {
       const isAsked = this.pair[0].value === first.key && this.pair[1].value === second.key;
-      if (isAsked && !this.context.signal.aborted) this.parting.replaceChildren(found);
+      if (!isAsked || this.context.signal.aborted || this.parting.firstChild?.isEqualNode(found)) return;
+      if (again) whenRead(this.parting, () => this.parting.replaceChildren(found));
+      else this.parting.replaceChildren(found);
     };
     try {
       show(await partingOf(this.context, first, second));

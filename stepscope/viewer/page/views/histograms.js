@@ -8,6 +8,7 @@ import { counted, stepText } from "../text/format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
 import { RankChooser } from "../parts/rank_chooser.js";
+import { keepFocus } from "../parts/released.js";
 
 const AGAIN_AFTER_MS = 2000;
 const MODES = [["heat", "heat map"], ["ridge", "ridges"], ["percentiles", "percentiles"], ["step", "one step"]];
@@ -72,11 +73,12 @@ class Gallery {
     this.step = Number(params.get("step") || "NaN");
     this.search.value = params.get("search");
     const change = (/** @type {Record<string, string | null>} */ changes) => (params.set(changes), this.read());
-    this.tools.replaceChildren(this.search, this.found,
-      chooser("show", this.mode, MODES, (mode) => change({ mode: mode === "heat" ? null : mode })),
+    const { mode } = this;
+    keepFocus(this.tools, () => this.tools.replaceChildren(this.search, this.found,
+      chooser("show", mode, MODES, (mode) => change({ mode: mode === "heat" ? null : mode })),
       chooser("values", this.log ? "log" : "linear", [["log", "logarithmic"], ["linear", "linear"]], (axis) => change({ axis: axis === "log" ? null : axis })),
       this.ranks.element,
-      element("label", { class: "slide" }, "step ", this.slider, this.stepText));
+      element("label", { class: "slide" }, "step ", this.slider, this.stepText)));
     if (rank !== this.rank) {
       this.rank = rank;
       this.entries.clear();

@@ -7,6 +7,7 @@ import { Details } from "../layers/details.js";
 import { HeatMap } from "../layers/heat_map.js";
 import { legend } from "../layers/legend.js";
 import { answers } from "../layers/loading.js";
+import { keepFocus } from "../parts/released.js";
 import { NAN, NEGATIVE, POSITIVE, UNKNOWN, scaleOf } from "../layers/scale.js";
 
 const AGAIN_AFTER_MS = 3000;
@@ -55,6 +56,7 @@ class Layers {
     this.statistics = [];
     /** @type {import("../layers/heat_map.js").Cells | null} */
     this.cells = null;
+    this.listing = 0;
     this.listed = "";
     this.toolsShown = "";
     this.lastStep = 0;
@@ -98,8 +100,10 @@ class Layers {
   /** Asks which statistics there are, then for the cells of the chosen one. */
   async list() {
     const { context, run, rank } = this;
+    const turn = ++this.listing;
     const of = `${run?.key} ${this.scope} ${rank}`;
     const { statistics, scopes, last_step, behind } = await context.source.json(address("layers", { run: run?.key, scope: this.scope, rank: rank || null }), { signal: context.signal });
+    if (turn !== this.listing) return; // another run was chosen
     if (!this.scope && !scopes.includes("") && scopes.length && !statistics.length) {
       this.scope = scopes[0];
       await this.list();
@@ -132,7 +136,6 @@ class Layers {
     const state = JSON.stringify([run?.key, run?.ranks, rank, this.scope, scopes, statistic?.key, this.statistics.map(({ key, tensors }) => [key, tensors]), context.params.get("scale"), context.params.get("of")]);
     if (state === this.toolsShown) return;
     this.toolsShown = state;
-    const focused = this.tools.contains(document.activeElement) ? document.activeElement?.getAttribute("aria-label") : null;
     const change = (/** @type {Record<string, string | null>} */ changes) => (context.params.set(changes), void this.read());
     /** @type {Map<string, HTMLOptGroupElement>} */
     const sections = new Map();
@@ -144,16 +147,14 @@ class Layers {
     const select = element("select", { "aria-label": "statistic", class: "statistic" }, ...sections.values());
     select.addEventListener("change", () => change({ statistic: select.value }));
     const ranks = run?.ranks ?? [];
-    this.tools.replaceChildren(
+    keepFocus(this.tools, () => this.tools.replaceChildren(
       context.runs.length > 1 ? chooser("run", run?.key ?? "", context.runs.map(({ key, name }) => [key, shortened(name, 40)]), (key) => change({ run: key, scope: null, rank: null })) : "",
       scopes.length > 1 ? chooser("session", this.scope ?? "", scopes.map((one) => [one, one || "no scope"]), (scope) => change({ scope })) : "",
       ranks.length > 1 ? chooser("rank", String(rank), ranks.map((one) => [String(one), `rank ${one}`]), (one) => change({ rank: one === "0" ? null : one })) : "",
       this.statistics.length ? select : "",
       chooser("scale", context.params.get("scale"), SCALES, (scale) => (context.params.set({ scale }), this.draw())),
       chooser("of joined steps", context.params.get("of"), [["", "largest of joined steps"], ["low", "smallest of joined steps"]], (of) => (context.params.set({ of }), this.draw())),
-      this.search, element("button", { click: () => this.zoom(null) }, "All steps"));
-    const same = focused && [...this.tools.querySelectorAll("[aria-label]")].find((one) => one.getAttribute("aria-label") === focused);
-    if (same instanceof HTMLElement) same.focus();
+      this.search, element("button", { click: () => this.zoom(null) }, "All steps")));
   }
 
   async load() {

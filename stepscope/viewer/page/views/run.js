@@ -2,7 +2,7 @@
 import { address } from "../data/address.js";
 import { table } from "../compare/parting.js";
 import { copy, element, shortened } from "../dom.js";
-import { whenReleased } from "../parts/released.js";
+import { whenRead } from "../parts/released.js";
 import { counted, durationText, timeText } from "../text/format.js";
 
 const DELIVERY_AGAIN_MS = 3000;
@@ -39,7 +39,7 @@ export function open(root, context) {
       if (context.signal.aborted) return;
       const text = JSON.stringify(found);
       if (shown.get(run.key) !== text) {
-        whenReleased(body, () => {
+        whenRead(body, () => {
           const opened = [...body.querySelectorAll("details")].map((details) => details.open);
           body.replaceChildren(...sections(found, context));
           [...body.querySelectorAll("details")].forEach((details, place) => (details.open = opened[place] ?? false));

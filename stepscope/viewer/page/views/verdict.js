@@ -1,7 +1,7 @@
 /** The first view: what is wrong with each chosen run, since when, why, and what to try. The worst run comes first. */
 import { address } from "../data/address.js";
 import { element, shortened } from "../dom.js";
-import { whenReleased } from "../parts/released.js";
+import { whenRead } from "../parts/released.js";
 import { Session, stateOf, steps } from "../verdict/session.js";
 
 const AGAIN_AFTER_MS = 3000;
@@ -85,7 +85,7 @@ class RunCard {
       return;
     }
     this.shown = text;
-    whenReleased(this.body, () => this.draw(found));
+    whenRead(this.body, () => this.draw(found));
   }
 
   /** @param {any} found */
