@@ -27,8 +27,7 @@ from browser import browser_page
 from servers import free_port, serving
 
 SWITCHES = 3
-AGAIN_MS = 10_000
-"""A page that has opened before its server has read the data is loaded again."""
+READ_WITHIN_S, LOOK_EVERY_S = 300.0, 0.02
 
 
 def parse() -> argparse.Namespace:
@@ -53,23 +52,20 @@ def seconds(act: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def first_chart(page: Any, side: Side, url: str) -> None:
-    """Opens a page until it shows a chart."""
-    from playwright.sync_api import TimeoutError as NotYet
+def wait_for_names(side: Side, url: str, count: int) -> None:
+    """Waits until a server has read so many names: its page asks once which there are."""
+    deadline = time.monotonic() + READ_WITHIN_S
+    while side.known is not None and (found := len(side.known(url))) < count:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{side.name} has read {found} of {count} names within {READ_WITHIN_S:.0f} s")
+        time.sleep(LOOK_EVERY_S)
 
-    deadline = time.monotonic() + DRAWN_TIMEOUT_MS / 1000
-    page.set_default_timeout(DRAWN_TIMEOUT_MS)
-    while True:
-        page.goto("about:blank")
-        page.goto(url)
-        try:
-            page.wait_for_function("document.querySelector('canvas, svg path, td')", timeout=AGAIN_MS)
-            side.first(page)
-        except NotYet:
-            if time.monotonic() > deadline:
-                raise
-        else:
-            return
+
+def first_chart(page: Any, side: Side, address: str) -> None:
+    """Opens a page until it shows a chart."""
+    page.goto("about:blank")
+    page.goto(address)
+    side.first(page)
 
 
 def measured(side: Side, run: Path, names: list[str]) -> dict[str, Any]:
@@ -77,12 +73,15 @@ def measured(side: Side, run: Path, names: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as temporary, browser_page(Path(temporary)) as page:
         page.set_viewport_size({"width": 1280, "height": 800})
+        page.set_default_timeout(DRAWN_TIMEOUT_MS)
         page.goto("about:blank")
         port, start = free_port(), time.perf_counter()
         with serving(side.command(run, port), port=port, log=Path(temporary) / "server.log") as url:
             address = f"{url}/{side.page(run)}"
+            wait_for_names(side, url, 1)
             first_chart(page, side, address)
             found["from_start_s"] = time.perf_counter() - start
+            wait_for_names(side, url, len(names))
             found["reload_s"] = seconds(lambda: first_chart(page, side, address))
             found["switch_s"] = statistics.median(
                 seconds(lambda name=name: side.switch(page, name)) for name in names[-SWITCHES:]

@@ -1,7 +1,9 @@
 """The viewers side by side: how each is started on the same run, and what shows that a chart is drawn."""
 
+import json
 import re
 import sys
+import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ class Side:
         page: The part of the address behind the port, of the run's folder.
         first: Waits until a chart is drawn.
         switch: Asks for the chart of a name, and waits until that is drawn.
+        known: The names that a server has read so far, of its address; a page that opens before shows no others.
+            None for a server that reads what it is asked for.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Side:
     page: Callable[[Path], str]
     first: Callable[[Any], None]
     switch: Callable[[Any, str], None]
+    known: Callable[[str], set[str]] | None = None
 
 
 def _ours_first(page: Any) -> None:
@@ -46,6 +51,11 @@ _TABLE_VALUE = "scalar-card tb-data-table-content-cell"
 def _tensorboard_first(page: Any) -> None:
     # The table below a chart has the values at its last step once it is drawn.
     page.locator(_TABLE_VALUE).first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+
+
+def _tensorboard_known(url: str) -> set[str]:
+    with urllib.request.urlopen(f"{url}/data/plugin/scalars/tags", timeout=60) as answer:
+        return {tag for tags in json.load(answer).values() for tag in tags}
 
 
 def _tensorboard_switch(page: Any, name: str) -> None:
@@ -99,6 +109,7 @@ SIDES = (
         lambda run: "#timeseries",
         _tensorboard_first,
         _tensorboard_switch,
+        _tensorboard_known,
     ),
     Side(
         "mlflow",
