@@ -109,7 +109,7 @@ class StepscopeCallback(Watcher, TrainerCallback):
         """Whether this callback is the one of its Trainer that works: the first one that the user gave, if any."""
         mine = [one for one in _callbacks if one.control is not None and one.control() is control]
         if any(one.is_active for one in mine if one is not self):
-            warn_of_second("StepscopeCallbacks", len(mine))
+            warn_of_second("StepscopeCallbacks", sum(not one.is_unasked for one in mine))
             return False
         return not self.is_unasked or all(one.is_unasked for one in mine)
 

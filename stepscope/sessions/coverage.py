@@ -131,7 +131,8 @@ class Coverage:
             steps = counted(self.skipped, "steps")
             found.append(f"at the end the GradScaler skipped {steps} or more, which were not checked")
         if not self.movement:
-            found.append(f"to check whether weights change, an optimizer and {FIRST_LOOK} steps are needed")
+            needed = f"{FIRST_LOOK} steps" if self.steps < FIRST_LOOK else f"an optimizer and {FIRST_LOOK} steps"
+            found.append(f"to check whether weights change, {needed} are needed")
         for names, how in (
             (self.frozen, "frozen"),
             (self.without_gradient, "without gradient in every step"),

@@ -217,7 +217,7 @@ def test_a_callback_that_was_given_takes_the_place_of_that_of_report_to(tmp_path
 def test_a_callback_given_twice_works_once_and_says_so(tmp_path, caplog):
     first, second = StepscopeCallback(tmp_path / "first"), StepscopeCallback(tmp_path / "second")
 
-    trainer(tmp_path, first, second).train()
+    trainer(tmp_path, first, second, report_to="stepscope").train()
 
     assert caplog.text.count("there are 2 StepscopeCallbacks") == 1
     assert len(stepscope.read_run(tmp_path / "first").scalars("loss").steps) == 4

@@ -213,6 +213,7 @@ def test_nothing_is_said_of_what_was_not_looked_at(digits):
 
     report, _ = train(digits, steps=5)
     assert (report.verdict.health, report.verdict.score) == (Health.PARTIAL, 0.99)
+    assert report.verdict.gaps == ("to check whether weights change, 25 steps are needed",)
 
     report, _ = train(digits, steps=0)
     assert str(report.verdict) == "unknown: no step was taken."
