@@ -121,9 +121,14 @@ class ParameterWatch:
         self._judge("non_finite_weight", name_some(broken), self._last_step, evidence if broken else None, math.nan)
 
     @property
+    def has_optimizer(self) -> bool:
+        """Whether there is an optimizer, without which nothing tells when weights move."""
+        return self._optimizer is not None
+
+    @property
     def sees_movement(self) -> bool:
         """Whether there is an optimizer, and were enough steps, to say whether weights move."""
-        return self._optimizer is not None and self._steps >= FIRST_LOOK
+        return self.has_optimizer and self._steps >= FIRST_LOOK
 
     def findings(self) -> list[Finding]:
         """Returns the findings so far."""

@@ -38,6 +38,7 @@ class Coverage:
         eval_layers: Names of these layers.
         changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
         unused_passes: Forward passes in training mode after the last step, if far more than steps take.
+        optimizer: Whether there is an optimizer.
         movement: Whether there were enough steps and an optimizer, to see whether weights move at all.
         layers: Layers whose outputs were asked for; 0 if none were.
         unseen_layers: Names of those whose output was never seen.
@@ -62,6 +63,7 @@ class Coverage:
     eval_layers: tuple[str, ...]
     changed_late: bool
     unused_passes: int
+    optimizer: bool
     movement: bool
     layers: int
     unseen_layers: tuple[str, ...]
@@ -103,6 +105,7 @@ class Coverage:
             eval_layers=() if watch is None else tuple(watch.eval_layers),
             changed_late=watch is not None and watch.changed_late,
             unused_passes=unused_passes,
+            optimizer=watch is not None and watch.has_optimizer,
             movement=watch is not None and watch.sees_movement,
             layers=0 if activations is None else len(activations.chosen),
             unseen_layers=() if activations is None else tuple(activations.never_seen),
@@ -131,7 +134,7 @@ class Coverage:
             steps = counted(self.skipped, "steps")
             found.append(f"at the end the GradScaler skipped {steps} or more, which were not checked")
         if not self.movement:
-            needed = f"{FIRST_LOOK} steps" if self.steps < FIRST_LOOK else f"an optimizer and {FIRST_LOOK} steps"
+            needed = f"{FIRST_LOOK} steps" if self.optimizer else f"an optimizer and {FIRST_LOOK} steps"
             found.append(f"to check whether weights change, {needed} are needed")
         for names, how in (
             (self.frozen, "frozen"),

@@ -215,6 +215,12 @@ def test_nothing_is_said_of_what_was_not_looked_at(digits):
     assert (report.verdict.health, report.verdict.score) == (Health.PARTIAL, 0.99)
     assert report.verdict.gaps == ("to check whether weights change, 25 steps are needed",)
 
+    model = torch.nn.Linear(2, 1)
+    with stepscope.DebugSession(model) as session:
+        model(torch.ones(1, 2)).sum().backward()
+        session.step()
+    assert session.report().verdict.gaps == ("to check whether weights change, an optimizer and 25 steps are needed",)
+
     report, _ = train(digits, steps=0)
     assert str(report.verdict) == "unknown: no step was taken."
 
