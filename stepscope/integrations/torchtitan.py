@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -10,7 +11,7 @@ from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import UNCLIPPED
+from stepscope.integrations.watched_training import UNCLIPPED, warn_of_second
 from stepscope.integrations.watcher import Watcher
 
 with imported_for("torchtitan"):
@@ -18,6 +19,7 @@ with imported_for("torchtitan"):
 
 _METRICS = {"grad_norm": UNCLIPPED, "loss_metrics/global_avg_loss": "logged/loss"}
 _VALIDATION = "validation_metrics/"
+_attached_to: weakref.WeakSet[MetricsProcessor] = weakref.WeakSet()
 
 
 class StepscopeLogger(Watcher, BaseLogger):
@@ -36,6 +38,8 @@ class StepscopeLogger(Watcher, BaseLogger):
     def attach(self, processor: MetricsProcessor) -> None:
         """Takes what a Trainer logs on this rank, and watches its parts of the model; call it on each rank.
 
+        A second call for a processor, also of another logger, does nothing, and says so.
+
         Args:
             processor: ``trainer.metrics_processor``, after the Trainer was made: it knows model and optimizers.
 
@@ -46,6 +50,10 @@ class StepscopeLogger(Watcher, BaseLogger):
         if models is None or optimizers is None:
             missing = "model_parts are" if models is None else "optimizers are"
             raise SessionError(f"the {missing} None; expected the metrics_processor of a Trainer that has been made")
+        if processor in _attached_to:
+            warn_of_second("calls of StepscopeLogger.attach for one trainer", 2)
+            return
+        _attached_to.add(processor)
         model = models[0] if len(models) == 1 else torch.nn.ModuleList(models)  # several are stages of a pipeline
         self._training.watch(parts_of(model, list(optimizers), is_called=True))
         self._training.fails_unless_ended()

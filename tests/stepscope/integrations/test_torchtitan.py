@@ -171,6 +171,20 @@ def test_stages_of_a_pipeline_on_a_rank_that_logs_nothing_are_watched(tmp_path, 
         assert record.scalars(f"{place}/gradient_norm/weight").steps.tolist() == [0, 1, 2, 3]
 
 
+def test_a_second_logger_of_a_trainer_does_nothing_and_says_so(tmp_path, torchtitan, caplog):
+    models, optimizers = made(1)
+    processor = processor_of(torchtitan.metrics, models, optimizers)
+    for name in ("first", "second"):
+        torchtitan.logger(tmp_path / name, max_overhead=None).attach(processor)
+    train(models, optimizers, processor)
+    processor.close()
+
+    assert caplog.text.count("there are 2 calls of StepscopeLogger.attach for one trainer") == 1
+    record = stepscope.read_run(tmp_path / "first")
+    assert record.scalars("loss").steps.tolist() == record.scalars("lr").steps.tolist() == [0, 1, 2, 3]
+    assert not (tmp_path / "second").exists()
+
+
 def test_a_processor_without_a_trainer_is_refused(tmp_path, torchtitan):
     models, optimizers = made(1)
     logger = torchtitan.logger(tmp_path / "run")
