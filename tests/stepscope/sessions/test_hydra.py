@@ -1,6 +1,8 @@
 """Configurations of Hydra and OmegaConf: recorded with the run, and naming what is measured."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.utils import instantiate
 from omegaconf import MISSING, OmegaConf
 
+PAGE = Path(__file__).parents[3] / "docs" / "frameworks" / "hydra.md"
 SETTINGS = """
 lr: 0.1
 name: run with lr ${lr}
@@ -76,6 +79,20 @@ def test_run_and_session_are_made_by_instantiate(tmp_path):
     assert record.scalars("loss").steps.tolist() == list(range(7))
     assert record.scalars("update_ratio/0.weight").steps.tolist() == [0, 3, 6]
     assert record.info.tags == ("tuned",)
+
+
+def test_the_file_on_the_page_watches_and_is_what_its_code_makes():
+    text = PAGE.read_text(encoding="utf-8")
+    (yaml,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (made,) = re.findall(r"^settings = (OmegaConf\.create\(.*?^\))", text, re.MULTILINE | re.DOTALL)
+    settings = OmegaConf.create(yaml)
+    assert settings == eval(made)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=settings.lr)
+    with instantiate(settings.watch, model=model, optimizer=optimizer) as session:
+        train(model, optimizer)
+    assert session.config.updates
+    assert session.config.schedule == stepscope.Schedule(every=5)
 
 
 def test_the_configuration_is_recorded_with_its_interpolations_resolved(tmp_path):
