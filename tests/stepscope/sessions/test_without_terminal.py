@@ -29,6 +29,13 @@ def train(folder, how):
     )
 
 
+def skip_unless_python_runs_in_a_folder_that_is_gone(tmp_path):
+    how = f'mkdir "{tmp_path}/gone" && cd "{tmp_path}/gone" && rmdir "$PWD" && "$@"'
+    command = ["bash", "-c", how, "bash", sys.executable, "-c", "import numpy"]
+    if subprocess.run(command, check=False, capture_output=True, timeout=120).returncode:
+        pytest.skip("this Python does not even import NumPy there; 3.13.0 is known for it")
+
+
 @pytest.mark.parametrize(
     "how",
     [
@@ -39,6 +46,8 @@ def train(folder, how):
     ids=["no standard error", "no stream at all", "no working folder"],
 )
 def test_a_training_ends_well(tmp_path, how):
+    if "rmdir" in how:
+        skip_unless_python_runs_in_a_folder_that_is_gone(tmp_path)
     done = train(tmp_path / "run", how)
 
     assert (done.returncode, done.stdout) == (0, "")
@@ -48,6 +57,7 @@ def test_a_training_ends_well(tmp_path, how):
 
 
 def test_a_relative_path_in_a_folder_that_is_gone_is_refused_by_name(tmp_path):
+    skip_unless_python_runs_in_a_folder_that_is_gone(tmp_path)
     done = train("runs/exp1", f'mkdir "{tmp_path}/gone" && cd "{tmp_path}/gone" && rmdir "$PWD" && "$@"')
 
     assert done.returncode == 1
