@@ -124,7 +124,7 @@ class ForwardCalls:
         self.outputs, self.sizes, self.values = frozenset(), [], None
         self.begun_s = None
         self._looks_closely = looks_closely
-        if not looks_closely:
+        if not looks_closely and len(self._first_hooks):
             self._first_hooks.remove()
         changed = self._entrances.step_ends()
         if self.by_parts and self.first_outputs is None:

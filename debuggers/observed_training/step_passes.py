@@ -240,7 +240,13 @@ def _number(roots: tuple[torch.Tensor, ...]) -> float | None:
     if len(roots) != 1:
         return None
     (root,) = roots
-    return float(root.item()) if root.is_cpu and root.numel() == 1 and not root.is_complex() else None
+    if not root.is_cpu:
+        return None
+    try:
+        number = root.item()
+    except RuntimeError:  # of several elements
+        return None
+    return None if isinstance(number, complex) else float(number)
 
 
 def _number_or_one(scale: torch.Tensor) -> float:

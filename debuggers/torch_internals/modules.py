@@ -49,7 +49,8 @@ def is_compiled(module: torch.nn.Module) -> bool:
 
 def is_replica(module: Any) -> bool:
     """Whether ``torch.nn.DataParallel`` made this module for another device; it has the attributes of its original."""
-    return bool(getattr(module, "_is_replica", False))
+    # Not by ``getattr``: a module that lacks it raises an error inside, which each step would pay for.
+    return bool(getattr(module, "__dict__", {}).get("_is_replica", False))
 
 
 def is_call_of_module(frame: FrameType) -> bool:
