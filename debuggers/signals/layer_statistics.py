@@ -1,4 +1,4 @@
-"""Statistics of samples of layers' outputs: by the compiled code, or by NumPy, with the same bits."""
+"""Statistics of samples of layers' outputs, by the compiled code or by NumPy with the same bits; dead units."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,10 +6,13 @@ import numpy as np
 
 from debuggers.measurement.kernels.samples import describe, is_usable
 from debuggers.signals.deferred_values import Floats
+from debuggers.signals.sampling import WHOLE_LAYER
 from debuggers.torch_import import torch
 
 STATISTICS = ("output_zeros", "output_mean", "output_std", "output_batch_std")
 _READ = frozenset({torch.float32, torch.float64})
+_FIRST = 1 << 14
+"""Elements of an output among which nearly every unit that is not dead has a positive one."""
 _MOST_TOGETHER = 1 << 13
 """Elements of samples that NumPy describes together."""
 Statistics = dict[str, dict[str, float]]
@@ -82,3 +85,37 @@ def statistics_of(samples: Floats) -> dict[str, Floats]:
             centred *= centred
             found["output_batch_std"] = np.add.reduce(np.sqrt(np.add.reduce(centred, axis=1) / rows), axis=1) / columns
     return found
+
+
+def dead_share(values: torch.Tensor) -> torch.Tensor | float:
+    """Returns the share of units without a positive element; of many rows some are looked at.
+
+    Args:
+        values: Of a float dtype, with at least one dimension. Units are dimension 1 of four dimensions or more, else
+            the last.
+
+    Returns:
+        A float on the host, if that is known at once, else a 0-d float64 tensor. NaN counts as positive.
+    """
+    if values.numel() > WHOLE_LAYER:
+        values = values[:: -(-values.numel() // WHOLE_LAYER)]
+    units = 1 if values.ndim >= 4 else values.ndim - 1
+    others = [axis for axis in range(values.ndim) if axis != units]
+    if values.is_cpu and others and values.numel() > 2 * _FIRST:
+        return _dead_on_host(values, units, others)
+    largest = values.amax(others) if others else values
+    return (largest <= 0).double().mean()
+
+
+def _dead_on_host(values: torch.Tensor, units: int, others: list[int]) -> float:
+    """The same, of which most is read only for units without a positive element in the first rows."""
+    first = max(1, _FIRST // max(1, values[0].numel()))
+    dead = values[:first].amax(others) <= 0
+    if len(values) > first and (left := int(dead.count_nonzero())):
+        rest = values[first:]
+        if 4 * left > len(dead):
+            dead &= rest.amax(others) <= 0
+        else:
+            places = dead.nonzero().squeeze(1)
+            dead[places] = rest.index_select(units, places).amax(others) <= 0
+    return int(dead.count_nonzero()) / len(dead)

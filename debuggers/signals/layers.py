@@ -23,12 +23,13 @@ from debuggers.signals.deferred_values import DeferredValues, Floats
 from debuggers.signals.layer_statistics import (
     STATISTICS,
     as_arrays,
+    dead_share,
     groups_of_one_shape,
     statistics_of,
     statistics_on_host,
 )
 from debuggers.signals.readers import RECTIFIERS, is_rectified, kind_of_module, makers_of, readers_of
-from debuggers.signals.sampling import WHOLE_LAYER, sampled_rows, usable
+from debuggers.signals.sampling import sampled_rows, usable
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number
@@ -170,7 +171,7 @@ class LayerSignals:
                         rectified = latest if isinstance(module, RECTIFIERS) and args else None
                         own.dead = rectified.dead if rectified is not None and rectified.is_of(args[0]) else None
                     if own.dead is None:
-                        own.dead = _dead_units(values)
+                        own.dead = dead_share(values)
                     self._values[f"dead/{name}"] = own.dead
             self._latest = own
 
@@ -213,7 +214,7 @@ class _Described:
         self._output = weakref.ref(output) if has_version else None
         self._version = version_of(output) if has_version else 0
         self.sample = sample
-        self.dead: torch.Tensor | None = None
+        self.dead: torch.Tensor | float | None = None
 
     def is_of(self, output: Any) -> bool:
         """Whether it is of that very output, as it is now."""
@@ -264,13 +265,3 @@ def _copied(sample: torch.Tensor) -> torch.Tensor:
     if sample.is_cpu:
         return sample.clone(memory_format=torch.contiguous_format)
     return sample.to(torch.float64, copy=True)
-
-
-def _dead_units(values: torch.Tensor) -> torch.Tensor:
-    """The share of units without a positive element; of many rows some."""
-    if values.numel() > WHOLE_LAYER:
-        values = values[:: -(-values.numel() // WHOLE_LAYER)]
-    units = 1 if values.ndim >= 4 else values.ndim - 1
-    others = [axis for axis in range(values.ndim) if axis != units]
-    largest = values.amax(others) if others else values
-    return (largest <= 0).double().mean()

@@ -9,6 +9,8 @@ from debuggers.torch_internals.autograd import node_number, saved_value
 MOST_NODES = 20_000
 _MOST_OPERATIONS = 20
 RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
+_SHARES = (torch.nn.Sigmoid, torch.nn.Hardsigmoid, torch.nn.Softmax)
+"""Modules whose outputs lie from 0 to 1."""
 _ACTIVATIONS = {"ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid"}
 
 
@@ -77,7 +79,7 @@ def kind_of_module(module: torch.nn.Module) -> str:
         return "relu"
     if isinstance(module, torch.nn.Tanh):
         return "-1:1"
-    if isinstance(module, torch.nn.Sigmoid | torch.nn.Hardsigmoid | torch.nn.Softmax):
+    if isinstance(module, _SHARES):
         return "0:1"
     if isinstance(module, torch.nn.Hardtanh):
         return f"{module.min_val}:{module.max_val}"

@@ -56,15 +56,17 @@ def sampled_rows(tensor: torch.Tensor, elements: int = ELEMENTS, rows: int = ROW
     not all of them are of one column of a picture.
     """
     values = tensor.reshape(1, 1) if tensor.ndim == 0 else tensor
-    width = max(1, values.numel() // values.shape[0])
+    length = values.shape[0]
+    width = max(1, values.numel() // length)
     kept = max(rows, elements // width)
-    if values.shape[0] > kept:
-        values = values[:: -(-values.shape[0] // kept)]
-    flat = values.reshape(values.shape[0], -1)
-    if flat.numel() <= elements:
-        return flat
-    stride = -(-flat.numel() // elements)
-    return flat[:, :: stride + (stride % 2 == 0)]
+    apart = -(-length // kept) if length > kept else 1
+    taken = -(-length // apart)
+    stride = -(-taken * width // elements) if taken * width > elements else 1
+    stride += stride % 2 == 0
+    if type(values) is torch.Tensor and values.is_contiguous():
+        # One view in place of three: each takes as long as copying what it shows.
+        return values.as_strided((taken, -(-width // stride)), (apart * width, stride))
+    return values[::apart].reshape(taken, -1)[:, ::stride]
 
 
 def widened(tensor: torch.Tensor) -> torch.Tensor:

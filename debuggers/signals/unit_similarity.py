@@ -7,7 +7,7 @@ from debuggers.signals.sampling import row_hashes, usable
 from debuggers.torch_import import torch
 
 MOST_ROWS, MOST_COLUMNS, COMPARED = 1024, 4096, 32
-FEWER = 8
+FEWER = 16
 """Of so many of these elements one is compared first."""
 MOST_WEIGHTS = 200
 
@@ -42,11 +42,19 @@ def unit_similarities(parameters: Mapping[str, torch.Tensor]) -> dict[str, torch
 
 def _shares_of_twins(samples: list[torch.Tensor]) -> torch.Tensor:
     """The share of rows that equal another one, in each of several samples of one shape."""
-    if samples[0].is_cpu:
-        # Where no two rows share a few of these elements, as in most layers, none are the same.
-        few = _hashes(samples, FEWER).sort().values
-        if not bool((few[:, 1:] == few[:, :-1]).any()):
-            return torch.zeros(len(samples), dtype=torch.float64)
+    if not samples[0].is_cpu:
+        return _shares_by_all(samples)
+    # Where no two rows share a few of these elements, as in most layers, none are the same.
+    few = _hashes(samples, FEWER).sort().values
+    shares = torch.zeros(len(samples), dtype=torch.float64)
+    places = (few[:, 1:] == few[:, :-1]).any(1).nonzero().squeeze(1)
+    if len(places):
+        shares[places] = _shares_by_all([samples[place] for place in places.tolist()])
+    return shares
+
+
+def _shares_by_all(samples: list[torch.Tensor]) -> torch.Tensor:
+    """The same, by all elements of a row that are compared."""
     hashes = _hashes(samples, 1)
     own = torch.arange(hashes.shape[1], device=hashes.device)
     ordered = torch.where(_are_unseen(samples), own, hashes).sort().values

@@ -35,3 +35,13 @@ def test_rows_that_share_some_elements_are_not_the_same():
 )
 def test_rows_that_are_zero_where_they_are_looked_at_equal_no_other_unless_they_are_zero(weight, share):
     assert float(unit_similarities({"weight": weight})["weight"]) == share
+
+
+def test_weights_of_one_shape_are_judged_each_by_itself():
+    torch.manual_seed(0)
+    weights = {str(place): torch.randn(64, 100) for place in range(5)}
+    weights["1"][7] = weights["1"][30]
+    weights["3"][:, ::33] = 1.0  # where it is looked at first all rows are the same
+    weights["4"][20:24] = weights["4"][5]
+    shares = {name: float(share) for name, share in unit_similarities(weights).items()}
+    assert shares == {"0": 0, "1": 2 / 64, "2": 0, "3": 0, "4": 5 / 64}
