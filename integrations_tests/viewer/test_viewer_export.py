@@ -111,6 +111,22 @@ def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):
     screenshot(page, "export_compare", tmp_path)
 
 
+def test_a_run_without_the_images_of_another_lacks_nothing(page, tmp_path):
+    for name in ("pictured", "plain"):
+        with stepscope.open_run(tmp_path / name, sinks=[]) as run:
+            run.scalar("loss", 1.0, step=0)
+            if name == "pictured":
+                run.image("noise", np.zeros((4, 4), np.uint8), step=0, layout="HW")
+                run.text("note", "seen", step=0)
+                run.histogram("weights", np.arange(9.0), step=0)
+    made = export_page([tmp_path / "pictured", tmp_path / "plain"], tmp_path / "out")
+    page.goto(made.page.as_uri())
+    for view, shows in (("Images", "no image up to step 0"), ("Texts", "seen"), ("Histograms", "9 elements")):
+        go(page, view)
+        expect(page.locator("main")).to_contain_text(shows)
+        expect(page.locator(".errors")).to_be_empty()
+
+
 def test_all_ranks_are_over_each_other_without_a_server(page, tmp_path):
     for rank in range(3):
         with stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0) as run:

@@ -93,7 +93,9 @@ class Images {
       this.figures.replaceChildren();
       return;
     }
-    const answers = await ofEachRun(this.context, runs, ({ key }) => source.json(address("images", { run: key, name, rank: this.ranks.of(key) }), { signal }));
+    const having = known.find((one) => one.kind === "image" && one.name === name)?.runs;
+    const asked = runs.filter(({ key }) => having?.includes(key) ?? true); // an export has no answers about the others
+    const answers = await ofEachRun(this.context, asked, ({ key }) => source.json(address("images", { run: key, name, rank: this.ranks.of(key) }), { signal }));
     if (turn !== this.turn) return;
     this.name = name;
     this.entries = new Map(answers.map(({ run, answer }) => [run.key, answer.images]));
