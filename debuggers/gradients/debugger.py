@@ -98,7 +98,7 @@ class GradientDebugger(Closing):
             HistoryError: When ``max_gradient_history`` is below 1.
         """
         self.steps_without_gradients = self.missing_gradients = 0
-        self._parameters = None if model is None else Parameters(model)
+        self._parameters = None if model is None else Parameters(model, optimizer)
         self._stopwatch = Stopwatch() if stopwatch is None else stopwatch
         self._isolation = Isolation(on_error, failure_alerts(emitter, lambda: self._last_step))
         self.failures: Mapping[tuple[str, str], int] = self._isolation.counts
@@ -182,7 +182,8 @@ class GradientDebugger(Closing):
             return None
         with self._stopwatch:
             self._last_step = step
-            found = self._total.probed_gradients(step) or self._parameters.gradients()
+            probed = self._total.probed_gradients(step) if table is None else None
+            found = probed or self._parameters.gradients(with_released=table is not None)
             if table is not None and len(table) != len(found.names):
                 raise HistoryError(f"{len(table)} summaries for {len(found.names)} gradients; expected one for each")
             with self._isolation.guard("measuring gradients"):
@@ -190,10 +191,9 @@ class GradientDebugger(Closing):
         return None
 
     def probe(self, step: int) -> Probe | None:
-        """Checks the gradients of a step in one cheap pass: whether they are finite, and their total norm.
+        """Checks in one cheap pass whether the gradients of a step are finite, and their total norm; None without any.
 
-        Call it instead of ``step`` where only some steps are measured, and then ``step`` if the probe asks for it, or
-        ``leave_out``. Returns None without gradients.
+        Call it instead of ``step`` where only some are measured, and then ``step`` if it asks for it, or ``leave_out``.
 
         Raises:
             ArtifactError: For a wrong step.

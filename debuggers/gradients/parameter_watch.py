@@ -34,7 +34,8 @@ class ParameterRoles:
         parameters: All of them, without aliases.
         frozen: Those that require no gradient.
         without_gradient: Those that require one and never had it at a step.
-        lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before.
+        lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before;
+            without those outside of the optimizer.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
     """
 
@@ -147,7 +148,9 @@ class ParameterWatch:
             parameters=tuple(named),
             frozen=tuple(name for name, parameter in named.items() if not parameter.requires_grad),
             without_gradient=tuple(name for name in trainable if name not in self._seen),
-            lost_gradient=tuple(name for name in trainable if self._absent_since.get(name, math.inf) <= latest),
+            lost_gradient=tuple(
+                name for name in trainable if self._absent_since.get(name, math.inf) <= latest and name not in outside
+            ),
             outside_optimizer=tuple(outside),
         )
 

@@ -11,6 +11,7 @@ from debuggers.instrumentation.module_changes import ModuleMembers
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import WRAPPED, BatchNorm, Dropout, children_of, parameters_of
+from debuggers.torch_internals.optimizers import ReleasedParameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,14 +38,19 @@ class Parameters:
     added, exchanged or removed is noticed by the next call of ``gradients``: each call compares what the modules hold,
     by identity, with what the last walk through the model found, in a fraction of the time of a walk.
 
+    What an optimizer has let go, as where a layer is frozen by taking it out of the groups, is left out: nothing uses
+    its gradients any more, nor sets them to zero, so that they add up from step to step.
+
     Attributes:
         names: In the model's order. A tied parameter has its first name; the others are in ``aliases``.
         tensors: The parameters.
         aliases: The other names of those that have several.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Takes the parameters that there are; without an optimizer the gradients of all of them count."""
         self._model = model
+        self._released = None if optimizer is None else ReleasedParameters(optimizer)
         self.names: tuple[str, ...] = ()
         self._walk()
 
@@ -92,14 +98,17 @@ class Parameters:
                     flags[name] |= infinite.any()
         return [name for name, flag in flags.items() if flag]
 
-    def gradients(self) -> Gradients:
-        """Returns the gradients that are there now."""
+    def gradients(self, *, with_released: bool = False) -> Gradients:
+        """Returns the gradients that are there now, on demand also those of what the optimizer has let go."""
         if self._members.have_changed():
             self._walk()
-        return self._collect()
-
-    def _collect(self) -> Gradients:
         found = [parameter.grad for parameter in self.tensors]
+        released = self._released
+        if not with_released and released is not None and released.look():
+            found = [None if one in released else one.grad for one in self.tensors]
+        return self._collect(found)
+
+    def _collect(self, found: list[torch.Tensor | None]) -> Gradients:
         tensors = [gradient for gradient in found if gradient is not None]
         if len(tensors) == len(found):
             return Gradients(self.names, self.tensors, tensors, 0)
@@ -110,7 +119,7 @@ class Parameters:
             self._absent = absent
             self._present_names = tuple(self.names[place] for place in present)
             self._present = [self.tensors[place] for place in present]
-        missing = sum(self.tensors[place].requires_grad for place in absent)
+        missing = sum(self.tensors[place].requires_grad and self.tensors[place].grad is None for place in absent)
         return Gradients(self._present_names, self._present, tensors, missing)
 
 

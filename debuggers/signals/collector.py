@@ -59,7 +59,7 @@ class Signals:
         self._isolation, self._stopwatch = isolation, stopwatch
         self._arrivals = ArrivalQueue()
         self._log = SignalLog(emitter, judge)
-        self._parameters = Parameters(model)
+        self._parameters = Parameters(model, optimizer)
         self._batch = BatchSignals(self._log, self._arrivals)
         self._weights = ParameterSignals(self._log, self._arrivals)
         self._layers = LayerSignals(model, self._log, self._arrivals, isolation, stopwatch)

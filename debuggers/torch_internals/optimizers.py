@@ -7,6 +7,7 @@ again; the mark of a step that was taken, which is also in the ``__dict__``, sta
 from __future__ import annotations
 
 import sys
+import weakref
 from types import FrameType, MethodType
 from typing import Any
 
@@ -44,6 +45,31 @@ def is_stepping(optimizer: torch.optim.Optimizer) -> bool:
 def held_parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     """Returns the parameters of all groups."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+class ReleasedParameters:
+    """Which parameters an optimizer has held and holds no more; keeps none of them alive."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._groups: tuple[tuple[int, int], ...] = ()
+        self._held: dict[int, weakref.ref[torch.Tensor]] = {}
+        self._released: dict[int, weakref.ref[torch.Tensor]] = {}
+
+    def look(self) -> bool:
+        """Returns whether there are any; looks at parameters only where a group has another list or length."""
+        groups = tuple((id(group["params"]), len(group["params"])) for group in self._optimizer.param_groups)
+        if groups != self._groups:
+            self._groups = groups
+            held = {id(parameter): weakref.ref(parameter) for parameter in held_parameters(self._optimizer)}
+            self._held |= held
+            self._released = {key: before for key, before in self._held.items() if key not in held}
+        return bool(self._released)
+
+    def __contains__(self, parameter: torch.Tensor) -> bool:
+        """Whether a parameter is one of them, as of the last look."""
+        before = self._released.get(id(parameter))
+        return before is not None and before() is parameter
 
 
 class SkippedStep:

@@ -143,3 +143,25 @@ def test_buffers_without_dense_values_do_not_hide_broken_ones():
     model.register_buffer("scale", torch.tensor([1.0, torch.nan]))
 
     assert Parameters(model).broken() == ["scale"]
+
+
+def test_what_an_optimizer_has_let_go_is_left_out_until_it_is_held_again():
+    model = network()
+    optimizer = torch.optim.SGD([{"params": model[0].parameters()}, {"params": model[2].parameters()}], lr=0.1)
+    parameters = Parameters(model, optimizer)
+    backward(model)
+    assert parameters.gradients().names == PLAIN
+    group = optimizer.param_groups.pop(0)
+    found = parameters.gradients()
+    assert found.names == ("2.weight", "2.bias")
+    assert found.missing == 0
+    assert parameters.gradients(with_released=True).names == PLAIN
+    optimizer.add_param_group({"params": group["params"]})
+    assert parameters.gradients().names == PLAIN
+
+
+def test_what_an_optimizer_never_held_counts():
+    model = network()
+    parameters = Parameters(model, torch.optim.SGD(model[2].parameters(), lr=0.1))
+    backward(model)
+    assert parameters.gradients().names == PLAIN
