@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from debuggers.observed_training.graphs.cosines import bound_of_cosines
+from debuggers.observed_training.graphs.cosines import are_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     constant_operand,
@@ -64,8 +64,8 @@ def bounded_by(node: Any) -> tuple[str, float]:
         if node is None or is_leaf(node):
             break
         name, inner = operator(node), operands(node)
-        if bound := bound_of_cosines(node):
-            return "cosine", factor * bound
+        if are_cosines(node):
+            return "cosine", abs(factor)
         if found := activation_of(name, node):
             return found, factor
         if name in ("Hardtanh", "Clamp"):

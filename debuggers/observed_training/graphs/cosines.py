@@ -29,11 +29,9 @@ def bound_of_cosines(node: Any) -> float:
     for _ in range(_FURTHEST):
         if node is None or is_leaf(node):
             return 0.0
+        if are_cosines(node):
+            return factor
         name, inner = operator(node), operands(node)
-        if name in _PRODUCTS and len(inner) == 2:
-            return factor if _has_length_one(inner[0], -1) and _has_length_one(inner[1], -2) else 0.0
-        if name == "Sum" and len(inner) == 1 and operator(inner[0]) == "Mul":
-            return factor if _are_summed_cosines(node, inner[0]) else 0.0
         if len(inner) != 1 or node.next_functions[0][0] is None:
             return 0.0
         if name in ("Mul", "Div"):
@@ -45,6 +43,14 @@ def bound_of_cosines(node: Any) -> float:
             return 0.0
         node = inner[0]
     return 0.0
+
+
+def are_cosines(node: Any) -> bool:
+    """Whether an operator puts out products of vectors of length one, of which both sides are trained."""
+    name, inner = operator(node), operands(node)
+    if name in _PRODUCTS and len(inner) == 2:
+        return _has_length_one(inner[0], -1) and _has_length_one(inner[1], -2)
+    return name == "Sum" and len(inner) == 1 and operator(inner[0]) == "Mul" and _are_summed_cosines(node, inner[0])
 
 
 def _are_summed_cosines(node: Any, product: Any) -> bool:
