@@ -14,6 +14,8 @@ SIGMAS = 6
 SMALLEST_DECADES = 1.0
 HIGHEST_START = 10.0
 ABSOLUTE_LIMIT = 1e6
+ROUNDING = 1e-4
+"""Share of a step's largest norm below which a norm may be nothing but rounding: of a thousand float32 summands."""
 _LOG_LIMIT = np.log10(ABSOLUTE_LIMIT)
 _LOG_START = np.log10(HIGHEST_START)
 
@@ -27,6 +29,9 @@ class ExplodingGradient(Detector):
     does one below the geometric mean of the first 16 norms, or below 10 if that mean is higher: near convergence,
     the norms of a healthy training are tiny and swing by orders of magnitude. The window omits norms that are zero,
     and those of gradients with a NaN or an infinity.
+
+    A norm below a ten-thousandth of the largest one of its step may be rounding alone, whose size says nothing: a bias
+    that only shifts all outputs of a loss of distances or differences has no gradient.
 
     A batch of fewer rows than usual may have a norm that is larger by the root of the ratio: see ``BatchNoise``.
 
@@ -42,7 +47,7 @@ class ExplodingGradient(Detector):
     rule = (
         "log10 |g| > mean + max(6 σ, 1) over the tensor's last 128 values, from 16 values on (the spike test of OLMo, "
         "128 values and 6 σ, on logarithms), and |g| above its first 16 values' geometric mean, or 10 if that is less; "
-        "or |g| > 1e6 (the highest limit in use)"
+        "or |g| > 1e6 (the highest limit in use); none below 1e-4 of the largest norm of its step"
     )
     evidence = "norm {value:.3g} is above {threshold:.3g}"
     worst = np.fmax
@@ -60,7 +65,8 @@ class ExplodingGradient(Detector):
         noise = np.log10(self._noise(observation.step))
         limits = np.minimum(self._window.limits(len(norms)) + noise, _LOG_LIMIT)
         self._window.push(usable, logarithms)
-        return usable & (logarithms > limits), np.power(10.0, limits)
+        counts = norms > ROUNDING * norms.max(where=usable, initial=0.0)
+        return usable & counts & (logarithms > limits), np.power(10.0, limits)
 
 
 class _Window:

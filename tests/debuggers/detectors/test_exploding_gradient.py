@@ -123,3 +123,11 @@ def test_limits_are_the_same_bits_whether_all_tensors_were_seen_as_often_or_not(
         assert broken.tolist() == other_broken[:3].tolist()
         assert limits.tolist() == other_limits[:3].tolist()
         assert broken.all() == (step == 40)
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(0.9e-4, False), (1.1e-4, True)])
+def test_what_may_be_rounding_beside_the_other_gradients_is_no_explosion(observe, last, is_one):
+    detector, found = ExplodingGradient(), []
+    for step, small in enumerate([1e-7] * 30 + [last]):
+        found += detector.see(observe(step, norm=[1.0, small], non_finite=[0, 0]))
+    assert [finding.step for finding in found] == [30] * is_one
