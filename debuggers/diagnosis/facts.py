@@ -13,6 +13,10 @@ FACTS_NAME = "stepscope/evidence"
 
 OF_ELEMENTS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber", "bce", "bce_with_logits"})
 """Kinds of losses that compare each output by itself."""
+OF_VALUES = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
+"""Those that compare outputs with values of any size."""
+OF_MARGINS = frozenset({"hinge", "soft_margin", "multi_margin"})
+"""Those that want something to be larger than something else, by a margin."""
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +65,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         kind: ``cross_entropy``, ``nll``, ``mse``, ``rmse``, ``l1``, ``smooth_l1``, ``huber``, ``bce``,
             ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity), ``log_mse`` (a
-            logarithm of squared errors, as in decibels); ``""`` for others, or if there are several.
+            logarithm of squared errors, as in decibels), ``hinge`` and ``soft_margin`` (of scores with targets of 1 and
+            -1, or of differences of two sides that are trained, as of triplets and ranks), ``multi_margin``; ``""``
+            for others, or if there are several.
         reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
             divided by the number of its summands or of the batch's rows, with the summands of a row as ``factor``;
             ``none`` where nothing was reduced.
@@ -73,8 +79,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``, ``softplus``, ``exp``, ``silu``,
             ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``,
             ``square``, ``abs``; ``""`` for none.
-        bounded_by: The activation that bounds what the loss compares, also if constants multiply it afterwards: as
-            ``before``, or ``cosine`` for cosine similarities of trained vectors; ``""`` for none.
+        bounded_by: Of a loss of ``OF_VALUES``, the activation that bounds what it compares, also if constants multiply
+            it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors; ``""`` for none.
         times: The product of these constants.
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.

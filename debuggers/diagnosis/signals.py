@@ -80,6 +80,7 @@ OF_A_STEP: Final = (
     ),
     Signal("top_predicted_share", "share of the batch whose largest output is the most frequent one"),
     Signal("minority_accuracy", "the accuracy over targets that are not of the batch's most frequent class"),
+    Signal("order", "share of the batch's pairs or triplets that are in the order that a loss of margins asks for"),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
     Signal(
         "evaluation/entropy",
@@ -90,7 +91,7 @@ OF_A_STEP: Final = (
         "mean of torch's own losses over the rows of calls without gradients after a step, for losses of the "
         "training's kind and rows that were not trained on",
     ),
-    Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy or variance"),
+    Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy, variance or margin"),
     Signal("correlation", "Pearson's correlation of outputs and targets over the batch, for a regression"),
     Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),
     Signal("descent_cosine", "cosine between sampled elements of the update and of the negative gradient"),

@@ -20,14 +20,14 @@ from debuggers.observed_training.validations import Validations
 from debuggers.signals.entrances import Entrances
 from debuggers.signals.modes import acts_in_training
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number
 from debuggers.torch_internals.modules import is_replica
 from debuggers.utils import tensors_in
 
 _MOST_OUTPUTS = 64
 """Nodes of outputs that are known at a time."""
 _MOST_HELD = 1 << 18
-"""Elements of an output that is held until its backward pass."""
+"""Elements of outputs that are held until their backward pass."""
 
 
 class ForwardCalls:
@@ -42,6 +42,8 @@ class ForwardCalls:
         first_outputs: What that returned.
         values: The first floating-point output of the last call that was looked at closely, until its step ends; None
             for a large one.
+        held: The first floating-point outputs of all calls since the last step that were looked at closely, without
+            their graphs, by the numbers of their nodes; without those beyond a size.
         autocast: The dtype of autocast in the last call that was looked at closely; None without.
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
@@ -77,6 +79,7 @@ class ForwardCalls:
         self.first_outputs: BatchFacts | None = None
         self._of_part: BatchFacts | None = None
         self.values: torch.Tensor | None = None
+        self.held: dict[int, torch.Tensor] = {}
         self.autocast: torch.dtype | None = None
         self.products: frozenset[torch.dtype] = frozenset()
         self.sizes: list[int] = []
@@ -121,7 +124,7 @@ class ForwardCalls:
 
     def step_ends(self, *, looks_closely: bool) -> None:
         """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
-        self.outputs, self.sizes, self.values = frozenset(), [], None
+        self.outputs, self.sizes, self.values, self.held = frozenset(), [], None, {}
         self.begun_s = None
         self._looks_closely = looks_closely
         if not looks_closely and len(self._first_hooks):
@@ -220,6 +223,9 @@ class ForwardCalls:
                     self._of_part = batch_facts(values)
             small = values is not None and values.numel() <= _MOST_HELD
             self.values = values.detach() if values is not None and small else None
+            if self.values is not None and values is not None and values.grad_fn is not None:
+                fit = self.values.numel() + sum(one.numel() for one in self.held.values()) <= _MOST_HELD
+                self.held |= {node_number(values.grad_fn): self.values} if fit else {}
             if self.autocast is not None and values is not None and values.grad_fn is not None:
                 self.products = dtypes_of_products(values.grad_fn)
 

@@ -37,7 +37,7 @@ class LossGraphs:
         ``observed`` counts the steps before this one.
         """
         calls = self._calls
-        view = loss_view(loss, calls.outputs)
+        view = loss_view(loss, calls.outputs, calls.held)
         is_called = calls.outputs or (calls.inputs is not None and not calls.sizes)
         if not view.reaches_outputs and is_called and not calls.by_parts:
             return None

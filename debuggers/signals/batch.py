@@ -54,6 +54,7 @@ class BatchSignals:
         self._targets: Statistics = {}
         self._columns: TargetColumns | None = None
         self._agreement: Statistics = {}
+        self._ordering: Statistics = {}
         self._batch_size: int | None = None
         self._held: tuple[torch.Tensor, int] | None = None
         self._goals: torch.Tensor | None = None
@@ -67,6 +68,8 @@ class BatchSignals:
         targets: Any = None,
         loss_kind: str = "",
         loss_classes: int = 0,
+        order: torch.Tensor | None = None,
+        tie: torch.Tensor | None = None,
         told: bool = False,
     ) -> None:
         """Takes tensors or nests of them; what holds no plain real values is left out.
@@ -77,10 +80,13 @@ class BatchSignals:
             targets: What the loss compares with the outputs.
             loss_kind: A kind of ``LossFacts``; ``""`` if it is not known; then that of the steps before.
             loss_classes: How many classes the loss chooses from; 0 if it is not known; then as at the steps before.
+            order: The share of pairs that are in the order that the loss asks for, 0-d.
+            tie: What the loss is where all outputs are equal, 0-d, where that is its baseline.
             told: Whether the loop itself tells them.
         """
         if is_capturing():
             return
+        self._ordering |= {name: value for name, value in (("order", order), ("tie", tie)) if value is not None}
         self._loss_kind = loss_kind or self._loss_kind
         self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._inputs):
@@ -140,7 +146,7 @@ class BatchSignals:
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was seen, as soon as it is on the host."""
         self._compare()
-        values = self._inputs | self._outputs | self._targets | self._agreement
+        values = self._inputs | self._outputs | self._targets | self._agreement | self._ordering
         if self._columns is not None:
             values |= {"rows": self._columns.rows, "columns": self._columns.sums}
             if self._columns.counts is not None:
@@ -235,7 +241,9 @@ class BatchSignals:
             if goals is not None:
                 self._memory.keep(goals)
             values |= self._memory.targets(rows, columns, np.zeros(0) if counts is None else counts)
-            values["baseline_loss"] = self._memory.baseline(loss_kind)
+            values["baseline_loss"] = self._memory.baseline(loss_kind, values.pop("tie", np.nan))
+        elif "tie" in values:
+            values["baseline_loss"] = values.pop("tie")
         self._log.put(step, values, time_ns)
 
 

@@ -76,18 +76,25 @@ class BatchMemory:
         if len(self._values) < MOST_VALUES:
             self._values = np.concatenate([self._values, values[np.isfinite(values).all(1)]])
 
-    def baseline(self, loss_kind: str) -> float:
+    def baseline(self, loss_kind: str, tie: float = np.nan) -> float:
         """Returns the loss of the best constant output, in nats or squared units of the targets; NaN if unknown.
 
         For targets that are class indices the entropy of the classes, unless the loss is another one; for binary
-        cross-entropy the mean of the columns' entropies; for the mean squared error the mean of their variances; for
-        absolute and Huber losses, with a limit of 1, the mean of the columns' least losses over the targets remembered.
+        cross-entropy, and for soft margins, the mean of the columns' entropies; for the mean squared error the mean of
+        their variances; for absolute and Huber losses, with a limit of 1, the mean of the columns' least losses over
+        the targets remembered; for the hinge loss of one score, which is ``tie`` for scores of 0, that or the loss of
+        always the more frequent of 1 and -1; for that of several classes, with a margin of 1, that of equal scores, or
+        of one class that is first.
         """
         number, total, squares = self._columns
         with np.errstate(invalid="ignore", divide="ignore"):
             means = total / number
             if loss_kind in _BINARY:
                 return float(np.mean(_entropy(means) + _entropy(1 - means)))
+            if loss_kind == "hinge":
+                return tie * float(np.mean(np.minimum(1.0, 1 - np.abs(means))))
+            if loss_kind == "soft_margin":  # of targets of 1 and -1
+                return float(np.mean(_entropy((1 + means) / 2) + _entropy((1 - means) / 2)))
             if loss_kind in ("mse", "rmse"):
                 variances = squares / number - np.square(means)
                 # What cancellation leaves of constant targets is no error.
@@ -95,6 +102,9 @@ class BatchMemory:
                 return error if loss_kind == "mse" else float(np.sqrt(error))
             if loss_kind in _ABSOLUTE and len(self._values):
                 return float(np.mean([_least(column, loss_kind) for column in self._values.T]))
+            if loss_kind == "multi_margin":
+                shares = self._counts[self._counts > 0] / max(1.0, self._counts.sum())
+                return float(min(1 - 1 / len(shares), 1 - shares.max())) if len(shares) > 1 else np.nan
             if len(self._counts) > 1 and loss_kind in _ENTROPIES | {""}:
                 return float(_entropy(self._counts / self._counts.sum()).sum())
             if loss_kind in _ENTROPIES and len(means) > 1:

@@ -7,13 +7,14 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.facts import OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.relation import CHANCE
 
 POSITIVE = ("relu", "softplus", "exp", "square", "abs")
-REGRESSIONS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
+_OF_SHARES = ("sigmoid", "hardsigmoid", "softmax")
+REGRESSIONS = OF_VALUES
 FEWEST_BATCHES = 5
 FAR = 2.0
 """Times the most frequent class's share from which an accuracy is far above it."""
@@ -85,6 +86,13 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
             "with the targets is never below 1",
         )
         argument.advice = f"Remove {loss.before} from the model's end, or tell the loss that it gets no logarithms."
+    elif loss.kind in ("hinge", "soft_margin") and loss.targets_shape and loss.before in (*POSITIVE, *_OF_SHARES):
+        argument.add(
+            STRONG,
+            f"the {loss.kind.replace('_', ' ')} loss expects scores of both signs but gets the output of "
+            f"{loss.before}, which is never negative: a target of -1 is out of its reach",
+        )
+        argument.advice = f"Remove {loss.before} from the model's end; compare scores with 0 where classes are read."
     elif loss.before == "softmax" and width == 1:
         argument.add(CERTAIN, "softmax over one output is always 1")
         argument.advice = "Use sigmoid, or no activation, for one output."
@@ -155,6 +163,15 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
             STRONG, "cross_entropy expects logits, but the rows of the model's output are probabilities (they sum to 1)"
         )
         argument.advice = "Remove the softmax from the model's end."
+    low, high = evidence["targets/min"].finite.values, evidence["targets/max"].finite.values
+    is_binary = len(low) >= FEWEST_BATCHES and bool((low == 0).all() and (high == 1).all())
+    if loss.kind in ("hinge", "soft_margin") and loss.targets_shape and is_binary:
+        argument.add(
+            CERTAIN,
+            f"the {loss.kind.replace('_', ' ')} loss multiplies scores with targets of 0 and 1: those of 0 ask for "
+            "nothing",
+        )
+        argument.advice = "Give it targets of 1 and -1, such as 2 * targets - 1."
     if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:
         argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
     count = _index_classes(evidence)

@@ -10,7 +10,14 @@ from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
-from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, learnt_of_new_rows, reconstructs
+from debuggers.diagnosis.rules.relation import (
+    CHANCE,
+    FEWEST,
+    explains,
+    learnt_of_new_rows,
+    order_of_pairs,
+    reconstructs,
+)
 from debuggers.diagnosis.rules.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 
@@ -178,8 +185,20 @@ def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None
 def _add_hits(argument: Argument, evidence: Evidence) -> None:
     """Whether outputs hit their targets more often than chance, or vary with them."""
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
-    related = _late_correlation(evidence)
-    if len(accuracy) and len(top):
+    related, pairs = _late_correlation(evidence), order_of_pairs(evidence)
+    if pairs is not None:
+        first, late, deviation = pairs
+        if max(abs(first - 0.5), abs(late - 0.5)) > CHANCE * deviation:
+            argument.against(
+                STRONG,
+                f"{first:.0%} of the pairs are in the order that the loss asks for at first, {late:.0%} at the end: "
+                "not by chance",
+            )
+        else:
+            argument.add(
+                MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
+            )
+    elif len(accuracy) and len(top):
         last, share = accuracy.late().values, top.last
         late = float(np.mean(last))
         if late > share + CHANCE * binomial_deviation(evidence, share, len(last)):

@@ -12,6 +12,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
     shape_of,
 )
 from debuggers.observed_training.graphs.loss_term import Term, Way
+from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
 
@@ -45,7 +46,7 @@ def written_out(name: str, node: Any, way: Way) -> Term | None:
     if name == "Log" and (kind := _of_probabilities(inner[0])) is not None:
         return way.ends(*kind, node, sign=-1.0) if kind[0] == "bce" or _picks(inner[0]) else None
     if name == "LogSigmoid":  # the logarithm of a probability is never positive
-        return way.ends("bce_with_logits", inner[0], node, sign=-1.0)
+        return way.ends("bce_with_logits", inner[0], node, sign=-1.0, margin=margin_of(name, node))
     if name == "Mul" and (constant := constant_operand(node)) is not None:
         return _of_product(node, inner[0], constant, way)
     if name == "Sub" and node.next_functions[0][0] is None and operator(inner[0]) == "Mul":

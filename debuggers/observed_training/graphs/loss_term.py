@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from debuggers.observed_training.graphs.margins import Margin
+
 _ROOTS = {"mse": "rmse"}
 """What the root of a loss is called."""
 _LOGARITHMS = {"mse": "log_mse", "rmse": "log_mse"}
@@ -26,6 +28,7 @@ class Term:
         weighted: Whether single elements are multiplied with weights of their own.
         paired: The shape of what an operator combined with a constant so that each of its elements met each of the
             constant's, else ().
+        margin: What it is as a loss of margins; None for another one.
     """
 
     kind: str = ""
@@ -38,6 +41,7 @@ class Term:
     shape: tuple[int, ...] = ()
     weighted: bool = False
     paired: tuple[int, ...] = ()
+    margin: Margin | None = None
 
 
 @dataclass(frozen=True, slots=True)

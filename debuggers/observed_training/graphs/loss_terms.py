@@ -16,6 +16,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
 )
 from debuggers.observed_training.graphs.loss_formulas import PICKING, log_probabilities, written_out
 from debuggers.observed_training.graphs.loss_term import Term, Way
+from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 
@@ -30,6 +31,8 @@ FUSED: Final = {
     "BinaryCrossEntropy": "bce",
     "BinaryCrossEntropyWithLogits": "bce_with_logits",
     "KlDiv": "kl_div",
+    "SoftMarginLoss": "soft_margin",
+    "MultiMarginLoss": "multi_margin",
 }
 """Operators that compare outputs with targets, and the loss that each is."""
 _JOINING = frozenset(["Add", "Sub", "Stack", "Cat", "Where", "Maximum", "Minimum"])
@@ -67,7 +70,7 @@ class LossTerms:
             way = replace(way, nodes=(*way.nodes, node), paired=way.paired or _paired(name, node, inner))
             if name in FUSED:
                 return [_fused(FUSED[name], node, way)]
-            if (term := written_out(name, node, way)) is not None:
+            if (term := written_out(name, node, way) or _with_margin(name, node, way)) is not None:
                 return [term]
             if len(inner) > 1 and name in _JOINING:
                 return self._joined(name, node, way)
@@ -132,7 +135,7 @@ def _paired(name: str, node: Any, inner: list[Any]) -> tuple[int, ...]:
 
 def _passed(name: str, node: Any, way: Way) -> Way:
     """What is known after an operator with one operand that has a gradient."""
-    if name in PASSING or name in PICKING or (name == "Add" and len(node.next_functions) == 1):
+    if name in PASSING or name in PICKING or name == "Scatter" or (name == "Add" and len(node.next_functions) == 1):
         return way
     if name in ("Mean", "Sum", "Nansum"):
         # The number of summands is a summand of a logarithm: gradients do not grow with it.
@@ -185,6 +188,15 @@ def _fused(kind: str, node: Any, way: Way) -> Term:
     if len(inner) > 1 and kind != "cross_entropy":
         kind = ""  # both sides are trained
     return way.ends(kind, outputs, node)
+
+
+def _with_margin(name: str, node: Any, way: Way) -> Term | None:
+    """The term of pairs, ranks, or scores with targets, whose error counts beyond a margin."""
+    margin = margin_of(name, node)
+    if margin is None or name == "LogSigmoid":
+        return None
+    compared = margin.terms[0] if not margin.compares else operands(margin.targets or margin.node)[0]
+    return way.ends(margin.kind, compared, margin.targets or margin.node, margin=margin)
 
 
 def _is_smoothing(known: Term, both: list[Term]) -> bool:

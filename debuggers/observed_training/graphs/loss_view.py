@@ -1,11 +1,12 @@
 """What the graph of a loss shows before it is differentiated: what kind of loss it is, and its targets."""
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
+from debuggers.diagnosis.facts import OF_ELEMENTS, OF_VALUES, LossFacts
+from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs.activations import activation_of, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
@@ -18,6 +19,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
 )
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
+from debuggers.observed_training.graphs.margins import order_and_tie
 from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
@@ -41,6 +43,9 @@ class LossView:
         reaches_outputs: Whether a known output of the model is among what the loss is computed from without further
             parameters: not in a loss that goes through another model, as a GAN's generator's does.
         compares_outputs: Whether it is a known output of the model that is compared, and nothing computed from it.
+        order: Of a loss of pairs or ranks, the share that is in the order that the loss asks for, a 0-d tensor; None
+            for others, and where it is not known.
+        tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
     """
 
     facts: LossFacts
@@ -49,6 +54,8 @@ class LossView:
     difference_sign: int = 0
     compares_outputs: bool = False
     reaches_outputs: bool = False
+    order: torch.Tensor | None = None
+    tie: torch.Tensor | None = None
 
 
 def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
@@ -59,7 +66,9 @@ def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
     return frozenset(node_number(one.grad_fn) for one in outputs if one.grad_fn is not None and one.ndim)
 
 
-def loss_view(loss: torch.Tensor, outputs: Container[int] = frozenset()) -> LossView:
+def loss_view(
+    loss: torch.Tensor, outputs: Container[int] = frozenset(), values: Mapping[int, torch.Tensor] | None = None
+) -> LossView:
     """Looks at the graph of a loss, before ``backward`` frees it.
 
     At most 64 nodes are looked at. No tensor is changed or kept, no hook of saved tensors is called, and nothing waits
@@ -68,6 +77,7 @@ def loss_view(loss: torch.Tensor, outputs: Container[int] = frozenset()) -> Loss
     Args:
         loss: With its graph; scaled by a GradScaler or not: the scale on the host is part of ``factor``.
         outputs: See ``output_nodes``. Without them, the walk may go on into the model.
+        values: Outputs without their graph, by the numbers of their nodes, as far as they are known.
     """
     if loss.grad_fn is None:
         return LossView(LossFacts())
@@ -78,6 +88,12 @@ def loss_view(loss: torch.Tensor, outputs: Container[int] = frozenset()) -> Loss
         return LossView(LossFacts(nodes=(loss.grad_fn.name(),), penalized=found.penalized))
     main = known[0] if known else terms[0]
     view = replace(_view(main, outputs), reaches_outputs=_reaches(loss.grad_fn, outputs))
+    if main.margin is not None and len(terms) == 1:
+        with quiet_computation(loss.device.type):
+            order, tie = order_and_tie(main.margin, {} if values is None else values)
+        if any(operator(node) == "Sum" for node in main.nodes):  # what is added up is no mean of all
+            tie = None
+        view = replace(view, order=order, tie=tie)
     facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
     facts = replace_facts(facts, broadcast=facts.broadcast or any(_is_paired(term) for term in terms))
     kinds = {term.kind: term for term in reversed(known)}
@@ -114,7 +130,7 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term, outputs_shape)
-    squashing, times = bounded_by(term.outputs)
+    squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES else ("", 0.0)
     facts = LossFacts(
         kind=term.kind,
         reduction=reduction or ("none" if term.kind else ""),
@@ -233,8 +249,11 @@ def _targets(term: Term) -> torch.Tensor | None:
     if name == "Index":
         indices = saved_value(node, "indices")
         return _tensor(indices[-1]) if indices else None
+    if term.margin is not None and (term.margin.compares or term.margin.targets is None):
+        return None  # what stands beside a pair says which of the two is to be larger
     if name == "Mul":
-        return _tensor(saved_value(node, "other")) if node.next_functions[0][0] else _tensor(saved_value(node, "self"))
+        factor = _tensor(saved_value(node, "other" if node.next_functions[0][0] else "self"))
+        return -factor if factor is not None and term.margin is not None and term.margin.grows else factor
     return _tensor(saved_value(node, "target"))
 
 

@@ -243,15 +243,12 @@ def test_broadcasting_is_told_with_both_shapes():
     "loss_of",
     [
         lambda o: functional.cosine_embedding_loss(o, SHARES, torch.ones(ROWS)),
-        lambda o: functional.triplet_margin_loss(o, SHARES, SHARES + 1),
         lambda o: functional.poisson_nll_loss(o, SHARES),
         lambda o: functional.mse_loss(o, SHARES, reduction="none").sum(1).sqrt().mean(),
         lambda o: torch.linalg.vector_norm(o - SHARES),
-        lambda o: (1 - SHARES * o).clamp(min=0).mean(),
         lambda o: o.mean(),
         lambda o: -(o.log_softmax(1).gather(1, CLASS[:, None])[:, 0] * WEIGHTS.repeat(2)).mean(),  # advantages
         lambda o: functional.cross_entropy(o, CLASS) + functional.mse_loss(o, SHARES),
-        lambda o: functional.multi_margin_loss(o, CLASS),
         lambda o: (o[:, None] - o[None]).square().mean(),
         lambda o: 0.01 / functional.mse_loss(o, SHARES),
     ],

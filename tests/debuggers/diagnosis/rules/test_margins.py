@@ -1,0 +1,67 @@
+"""Causes in losses of pairs, ranks and margins: each on evidence that just has its sign, and that just has not."""
+
+import numpy as np
+import pytest
+from made_evidence import STANDING, STEPS, evidence, of_loss
+
+from debuggers.diagnosis.rules.diagnose import diagnose
+
+MOVING = {
+    "update_ratio": np.full(STEPS, 0.01), "outputs/batch_std": np.full(STEPS, 0.1),
+    "inputs/batch_size": np.full(STEPS, 32.0), "baseline_loss": np.ones(STEPS),
+}  # fmt: skip
+
+
+def of_pairs(order, loss=STANDING / 2.3):
+    """Pairs of a hinge with a margin of 1, and which share of them is in order."""
+    return evidence(facts=of_loss(kind="hinge"), loss=loss, order=np.asarray(order), **MOVING)
+
+
+def first_cause(made):
+    return next((cause.code for cause in diagnose(made)), "")
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.52, "labels_unrelated"), (0.65, "")])
+def test_pairs_that_stay_in_order_by_chance_have_nothing_to_do_with_the_inputs(share, code):
+    assert first_cause(of_pairs(np.full(STEPS, share))) == code
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code"), [(0.3, 0.48, "flipped_loss_sign"), (0.47, 0.48, "labels_unrelated"), (0.3, 0.7, "")]
+)
+def test_pairs_that_begin_in_the_wrong_order_and_stay_so_are_exchanged(first, last, code):
+    order = np.where(np.arange(STEPS) < STEPS // 2, first, last)
+    assert first_cause(of_pairs(order)) == code
+
+
+def test_pairs_that_are_chosen_because_they_are_hard_may_be_in_the_wrong_order():
+    assert first_cause(of_pairs(np.where(np.arange(STEPS) < STEPS // 2, 0.0, 0.3))) == ""
+
+
+def test_an_order_that_training_makes_is_no_sign_of_exchanged_pairs():
+    order = np.where(np.arange(STEPS) < STEPS // 2, 0.3, 0.48)
+    assert first_cause(of_pairs(order, loss=np.linspace(1.0, 0.4, STEPS))) == ""
+
+
+@pytest.mark.parametrize(("kind", "negated", "is_one"), [("hinge", True, True), ("hinge", False, False)])
+def test_a_hinge_that_is_maximised_has_the_wrong_sign(kind, negated, is_one):
+    made = evidence(facts=of_loss(kind=kind, negated=negated), loss=-np.linspace(1, 3, STEPS) if negated else STANDING)
+    assert (first_cause(made) == "flipped_loss_sign") == is_one
+
+
+@pytest.mark.parametrize(
+    ("before", "targets_shape", "is_one"), [("sigmoid", (32,), True), ("tanh", (32,), False), ("sigmoid", (), False)]
+)
+def test_scores_of_one_sign_cannot_reach_targets_of_both(before, targets_shape, is_one):
+    facts = of_loss(kind="hinge", before=before, targets_shape=targets_shape, outputs_shape=(32,))
+    assert (first_cause(evidence(facts=facts)) == "wrong_output_or_loss") == is_one
+
+
+@pytest.mark.parametrize(("lowest", "is_one"), [(0.0, True), (-1.0, False)])
+def test_a_hinge_takes_targets_of_1_and_minus_1(lowest, is_one):
+    facts = of_loss(kind="hinge", targets_shape=(32,), outputs_shape=(32,))
+    made = evidence(
+        facts=facts, **{"targets/min": np.full(STEPS, lowest), "targets/max": np.ones(STEPS), **MOVING},
+        loss=np.linspace(1, 0.3, STEPS),
+    )  # fmt: skip
+    assert (first_cause(made) == "wrong_output_or_loss") == is_one
