@@ -1,6 +1,7 @@
 """The batch of one sampled step: inputs, outputs and targets, as a loop tells them or as they are found."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -68,8 +69,7 @@ class BatchSignals:
         targets: Any = None,
         loss_kind: str = "",
         loss_classes: int = 0,
-        order: torch.Tensor | None = None,
-        tie: torch.Tensor | None = None,
+        pairs: Mapping[str, torch.Tensor | None] | None = None,
         told: bool = False,
     ) -> None:
         """Takes tensors or nests of them; what holds no plain real values is left out.
@@ -80,13 +80,13 @@ class BatchSignals:
             targets: What the loss compares with the outputs.
             loss_kind: A kind of ``LossFacts``; ``""`` if it is not known; then that of the steps before.
             loss_classes: How many classes the loss chooses from; 0 if it is not known; then as at the steps before.
-            order: The share of pairs that are in the order that the loss asks for, 0-d.
-            tie: What the loss is where all outputs are equal, 0-d, where that is its baseline.
+            pairs: Signals of a loss of pairs, 0-d, and as ``tie`` what it is where all outputs are equal, if that is
+                its baseline.
             told: Whether the loop itself tells them.
         """
         if is_capturing():
             return
-        self._ordering |= {name: value for name, value in (("order", order), ("tie", tie)) if value is not None}
+        self._ordering |= {name: value for name, value in (pairs or {}).items() if value is not None}
         self._loss_kind = loss_kind or self._loss_kind
         self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._inputs):

@@ -140,9 +140,8 @@ class SessionDiagnosis:
             targets = view.targets if view.facts.terms == 1 else None
             shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
             classes = shape[1] if len(shape) > 1 else 0
-            self.signals.batch(
-                targets=targets, loss_kind=view.facts.kind, loss_classes=classes, order=view.order, tie=view.tie
-            )
+            pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}
+            self.signals.batch(targets=targets, loss_kind=view.facts.kind, loss_classes=classes, pairs=pairs)
 
     def step(
         self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None

@@ -10,6 +10,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.pairs import add_left_out
 from debuggers.diagnosis.rules.relation import CHANCE
 
 POSITIVE = ("relu", "softplus", "exp", "square", "abs")
@@ -172,6 +173,7 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
             "nothing",
         )
         argument.advice = "Give it targets of 1 and -1, such as 2 * targets - 1."
+    add_left_out(argument, evidence)
     if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:
         argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
     count = _index_classes(evidence)

@@ -6,7 +6,7 @@ from debuggers.diagnosis.facts import OF_MARGINS, LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.loss_function import FEWEST_BATCHES, REGRESSIONS
-from debuggers.diagnosis.rules.relation import CHANCE, order_of_pairs
+from debuggers.diagnosis.rules.pairs import add_exchanged
 
 BELOW_CHANCE = 3.0
 """Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
@@ -62,30 +62,9 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, "while the loss falls")
     _add_correlation(argument, evidence, loss)
     _add_dive(argument, evidence, loss)
-    _add_order(argument, evidence)
+    add_exchanged(argument, evidence)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
-
-
-def _add_order(argument: Argument, evidence: Evidence) -> None:
-    """Pairs in the wrong order in the first steps, of a loss that never gets better than that of equal outputs.
-
-    An untrained network keeps much of how near its inputs are (Johnson and Lindenstrauss 1984): what belongs together
-    is in order more often than by chance. Where it is less often, the loss draws apart what belongs together; and where
-    training finds nothing better than equal outputs, there are none with the order that it asks for.
-    """
-    progress, found = progress_of(evidence), order_of_pairs(evidence)
-    if progress is None or found is None or not len(evidence["baseline_loss"]):
-        return
-    first, last, deviation = found
-    if first < 0.5 - CHANCE * deviation and last < 0.5 + CHANCE * deviation and progress.learnt < 0.05:
-        argument.add(
-            0.6,
-            f"{first:.0%} of the pairs are in the order that the loss asks for at first, fewer than by chance, and "
-            f"{last:.0%} at the end, and the loss, at {progress.last:.3g}, is no better than that of equal outputs: "
-            "what belongs together and what does not seem to be exchanged",
-            since=int(evidence["loss"].steps[0]),
-        )
 
 
 def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:

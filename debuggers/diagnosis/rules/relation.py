@@ -60,21 +60,6 @@ def learnt_of_new_rows(evidence: Evidence) -> float | None:
     return level if level < float(baseline[-1]) - CHANCE * error else None
 
 
-def order_of_pairs(evidence: Evidence) -> tuple[float, float, float] | None:
-    """Which share of pairs is in the order that a loss of margins asks for, at first and at the end, by thirds.
-
-    Returns:
-        Both, and the deviation of a third of outputs that have nothing to do with their pairs, around a half; None
-        where pairs are not known, or the loop may have chosen them by what the model puts out: of those that are hard
-        for it, none is in order.
-    """
-    order, rows = evidence["order"].finite.values, evidence["inputs/batch_size"].finite.median(1.0)
-    part = len(order) // 3
-    if part < FEWEST or not order[:part].any():
-        return None
-    return float(order[:part].mean()), float(order[-part:].mean()), 0.5 / math.sqrt(part * max(1.0, rows))
-
-
 def reaches(evidence: Evidence) -> bool:
     """Whether outputs are as large as what they can explain of the targets: their mean, and r times their deviation.
 

@@ -9,15 +9,9 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
 from debuggers.diagnosis.rules.chance import binomial_deviation
+from debuggers.diagnosis.rules.pairs import add_unordered, order_of_pairs
 from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
-from debuggers.diagnosis.rules.relation import (
-    CHANCE,
-    FEWEST,
-    explains,
-    learnt_of_new_rows,
-    order_of_pairs,
-    reconstructs,
-)
+from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, learnt_of_new_rows, reconstructs
 from debuggers.diagnosis.rules.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 
@@ -219,9 +213,9 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     """
     argument = Argument("labels_unrelated")
     progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
-    if progress is None or progress.failed or not len(baseline):
+    if progress is None or progress.failed or not (len(baseline) or len(evidence["order"])):
         return argument
-    floor = baseline.median()
+    floor = baseline.median(0.0)
     near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor)
     ratio = evidence["update_ratio"].finite
     moves = ratio.median() > 1e-4 and travelled(evidence) > STAYED
@@ -246,6 +240,8 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             "learnt by heart, slowly",
             since=int(evidence["loss"].steps[0]),
         )
+    elif moves and varies and progress.points >= ENOUGH and not len(baseline):
+        add_unordered(argument, evidence)
     if argument.cause is not None:
         _add_relation(argument, evidence, near=near)
         if near and (agree := late_agreement(evidence)) > AGREE:

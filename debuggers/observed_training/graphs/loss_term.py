@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from debuggers.observed_training.graphs.contrasts import Contrast
 from debuggers.observed_training.graphs.margins import Margin
 
 _ROOTS = {"mse": "rmse"}
@@ -28,7 +29,7 @@ class Term:
         weighted: Whether single elements are multiplied with weights of their own.
         paired: The shape of what an operator combined with a constant so that each of its elements met each of the
             constant's, else ().
-        margin: What it is as a loss of margins; None for another one.
+        margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
     """
 
     kind: str = ""
@@ -42,6 +43,7 @@ class Term:
     weighted: bool = False
     paired: tuple[int, ...] = ()
     margin: Margin | None = None
+    contrast: Contrast | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Any, Final
 
+from debuggers.observed_training.graphs.contrasts import contrast_of
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     constant_operand,
@@ -72,6 +73,8 @@ class LossTerms:
                 return [_fused(FUSED[name], node, way)]
             if (term := written_out(name, node, way) or _with_margin(name, node, way)) is not None:
                 return [term]
+            if (contrast := contrast_of(name, node)) is not None:
+                return [way.ends("contrast", contrast.number, node, contrast=contrast)]
             if len(inner) > 1 and name in _JOINING:
                 return self._joined(name, node, way)
             if len(inner) != 1:

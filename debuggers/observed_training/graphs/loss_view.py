@@ -8,6 +8,7 @@ from typing import Any
 from debuggers.diagnosis.facts import OF_ELEMENTS, OF_VALUES, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs.activations import activation_of, bounded_by
+from debuggers.observed_training.graphs.contrasts import left_out, order_of
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
@@ -44,8 +45,10 @@ class LossView:
             parameters: not in a loss that goes through another model, as a GAN's generator's does.
         compares_outputs: Whether it is a known output of the model that is compared, and nothing computed from it.
         order: Of a loss of pairs or ranks, the share that is in the order that the loss asks for, a 0-d tensor; None
-            for others, and where it is not known.
+            for others, and where it is not known. Of one that draws some pairs together and others apart, how often one
+            of the first is before one of the others.
         tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
+        left_out: Of one with pairs of two kinds, the share that belongs to none or both, 0-d; None if that is meant.
     """
 
     facts: LossFacts
@@ -56,6 +59,7 @@ class LossView:
     reaches_outputs: bool = False
     order: torch.Tensor | None = None
     tie: torch.Tensor | None = None
+    left_out: torch.Tensor | None = None
 
 
 def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
@@ -94,6 +98,10 @@ def loss_view(
         if any(operator(node) == "Sum" for node in main.nodes):  # what is added up is no mean of all
             tie = None
         view = replace(view, order=order, tie=tie)
+    elif main.contrast is not None and len(terms) == 1:
+        with quiet_computation(loss.device.type):
+            order = order_of(main.contrast, {} if values is None else values)
+            view = replace(view, order=order, left_out=left_out(main.contrast))
     facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
     facts = replace_facts(facts, broadcast=facts.broadcast or any(_is_paired(term) for term in terms))
     kinds = {term.kind: term for term in reversed(known)}

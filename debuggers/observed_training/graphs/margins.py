@@ -184,13 +184,19 @@ def _trained_part(node: Any, values: Mapping[int, torch.Tensor], deepest: int) -
         return _product(name, node)
     value = _trained_part(inner[0], values, deepest - 1) if name in PASSING or name == "Mul" else None
     if name == "Pow" and (base := _detached(saved_value(node, "self"))) is not None:
-        return base ** saved_value(node, "exponent")
+        power: torch.Tensor = base ** saved_value(node, "exponent")
+        return power
     if value is None:
         return None
     if name == "Mul":
         constant = constant_operand(node)
         return None if constant is None else value * constant
     return _passed_on(name, node, value)
+
+
+def value_of(node: Any, values: Mapping[int, torch.Tensor]) -> torch.Tensor | None:
+    """Returns what a node puts out, up to a constant that is added; None where the graph has not saved it."""
+    return _trained_part(node, values, _DEEPEST)
 
 
 def _summed(node: Any, inner: list[Any], values: Mapping[int, torch.Tensor], deepest: int) -> torch.Tensor | None:

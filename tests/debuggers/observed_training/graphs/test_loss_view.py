@@ -242,7 +242,6 @@ def test_broadcasting_is_told_with_both_shapes():
 @pytest.mark.parametrize(
     "loss_of",
     [
-        lambda o: functional.cosine_embedding_loss(o, SHARES, torch.ones(ROWS)),
         lambda o: functional.poisson_nll_loss(o, SHARES),
         lambda o: functional.mse_loss(o, SHARES, reduction="none").sum(1).sqrt().mean(),
         lambda o: torch.linalg.vector_norm(o - SHARES),

@@ -65,3 +65,18 @@ def test_a_hinge_takes_targets_of_1_and_minus_1(lowest, is_one):
         loss=np.linspace(1, 0.3, STEPS),
     )  # fmt: skip
     assert (first_cause(made) == "wrong_output_or_loss") == is_one
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.52, "labels_unrelated"), (0.65, "")])
+def test_pairs_of_two_kinds_are_unrelated_if_they_are_never_in_order(share, code):
+    moving = {name: values for name, values in MOVING.items() if name != "baseline_loss"}
+    made = evidence(facts=of_loss(kind="contrast"), order=np.full(STEPS, share), **moving)
+    assert first_cause(made) == code
+
+
+@pytest.mark.parametrize(("share", "code"), [(0.5, "wrong_output_or_loss"), (0.0, "")])
+def test_pairs_that_are_of_no_kind_have_wrong_targets(share, code):
+    made = evidence(
+        facts=of_loss(kind="contrast"), loss=np.linspace(1, 0.3, STEPS), pairs_left_out=np.full(STEPS, share)
+    )
+    assert first_cause(made) == code

@@ -1,0 +1,75 @@
+"""What pairs show in losses that ask for an order: they have none, it is exchanged, or some are left out."""
+
+import math
+
+from debuggers.diagnosis.argument import STRONG, Argument
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.relation import CHANCE, FEWEST
+from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
+
+
+def order_of_pairs(evidence: Evidence) -> tuple[float, float, float] | None:
+    """Which share of pairs is in the order that a loss of margins asks for, at first and at the end, by thirds.
+
+    Returns:
+        Both, and their deviation, at least that of outputs that have nothing to do with their pairs; None
+        where pairs are not known, or the loop may have chosen them by what the model puts out: of those that are hard
+        for it, none is in order.
+    """
+    order, rows = evidence["order"].finite.values, evidence["inputs/batch_size"].finite.median(1.0)
+    part = len(order) // 3
+    if part < FEWEST or not order[:part].any():
+        return None
+    chance = 0.5 / math.sqrt(part * max(1.0, rows))
+    scatter = float(max(order[:part].std(ddof=1), order[-part:].std(ddof=1))) / math.sqrt(part)
+    return float(order[:part].mean()), float(order[-part:].mean()), max(chance, scatter)
+
+
+def add_exchanged(argument: Argument, evidence: Evidence) -> None:
+    """Pairs in the wrong order in the first steps, of a loss that gets no better than that of equal outputs, if known.
+
+    An untrained network keeps much of how near its inputs are (Johnson and Lindenstrauss 1984): what belongs together
+    is in order more often than by chance. Where it is less often, the loss draws apart what belongs together; and where
+    training finds nothing better than equal outputs, there are none with the order that it asks for.
+    """
+    progress, found = progress_of(evidence), order_of_pairs(evidence)
+    if progress is None or found is None:
+        return
+    first, last, deviation = found
+    gained = len(evidence["baseline_loss"]) > 0 and progress.learnt >= 0.05
+    if first < 0.5 - CHANCE * deviation and last < 0.5 + CHANCE * deviation and not gained:
+        argument.add(
+            0.6,
+            f"{first:.0%} of the pairs are in the order that the loss asks for at first, fewer than by chance, and "
+            f"{last:.0%} at the end, no more than by chance, with a loss of {progress.last:.3g}: what belongs "
+            "together and what does not seem to be exchanged",
+            since=int(evidence["loss"].steps[0]),
+        )
+
+
+def add_unordered(argument: Argument, evidence: Evidence) -> None:
+    """Pairs of two kinds that are in order by chance, from the first steps to the last, on a long way."""
+    pairs = order_of_pairs(evidence)
+    if pairs is None or travelled(evidence) < UNDER_WAY:
+        return
+    first, late, deviation = pairs
+    if max(abs(first - 0.5), abs(late - 0.5)) < CHANCE * deviation:
+        argument.add(
+            0.6,
+            f"{first:.0%} of the pairs are in the order that the loss asks for at first, {late:.0%} at the end: no "
+            "more than by chance, although weights move",
+            since=int(evidence["loss"].steps[0]),
+        )
+
+
+def add_left_out(argument: Argument, evidence: Evidence) -> None:
+    """Pairs that one of torch's losses for pairs of two kinds takes for neither, as of targets of 0 and 1."""
+    neither = evidence["pairs_left_out"].finite
+    if len(neither) >= FEWEST and float(neither.values.min()) > 0:
+        argument.add(
+            STRONG,
+            f"{neither.median():.0%} of the pairs are taken for neither of two kinds, or for both: their targets are "
+            "not 1 or -1",
+        )
+        argument.advice = "Give it targets of 1 and -1, such as 2 * targets - 1."
