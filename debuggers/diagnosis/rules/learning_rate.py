@@ -29,6 +29,9 @@ RAISED = 2.0
 """The same where weights end far larger than they began: none of them is left."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
+RISEN = 0.1
+"""Share of its first value by which the loss has risen then, unless updates stay large: the small weights of a fresh
+layer may grow while it falls."""
 
 
 def learning_rate_too_high(evidence: Evidence) -> Argument:
@@ -56,7 +59,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if (found := collapse(evidence)) is not None:
         argument.add(0.55, found[1], since=found[0])
     if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
-        _add_damage(argument, evidence)
+        are_thrown = progress.highest - progress.first > RISEN * abs(progress.first) or typical > LARGE_RATIO
+        _add_damage(argument, evidence, are_thrown=are_thrown)
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and cosine.median() < -0.3:
         value = cosine.median()
@@ -132,8 +136,8 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     return (first, float(early.max())) if jumps and float(ratio.until(step + EARLY).values.max()) > 1 else None
 
 
-def _add_damage(argument: Argument, evidence: Evidence) -> None:
-    """What large updates leave behind: units that answered at first and are dead, weights that have grown."""
+def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> None:
+    """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew."""
     if (found := died(evidence)) is not None:
         name, series = found
         argument.add(
@@ -143,7 +147,7 @@ def _add_damage(argument: Argument, evidence: Evidence) -> None:
             since=int(evidence["loss"].steps[0]),
         )
     norm = evidence["weight_norm"].finite
-    if len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
+    if are_thrown and len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
         argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.1f} times their size")
 
 

@@ -21,6 +21,17 @@ def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_los
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("highest", "is_one"), [(2.6, False), (3.0, True)])
+def test_weights_that_grow_have_been_thrown_about_only_if_the_loss_has_risen(highest, is_one):
+    """A fresh layer begins with small weights: its first updates are large for them, and they grow while it learns."""
+    loss = np.linspace(2.6, 1.9, STEPS)
+    loss[STEPS // 4] = highest
+    found = evidence(
+        facts=of_loss(), loss=loss, update_ratio=np.linspace(0.11, 0.03, STEPS), weight_norm=np.linspace(1.8, 11, STEPS)
+    )
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("last", "ratio", "is_one"), [(0.95, 1e-4, True), (0.5, 1e-4, False), (0.95, 1e-2, False)])
 def test_a_loss_that_falls_to_that_of_a_constant_output_has_gained_nothing(last, ratio, is_one):
     found = evidence(
