@@ -137,7 +137,7 @@ def test_a_late_answer_about_another_run_is_not_shown(page, tmp_path):
         statistic = page.get_by_label("statistic", exact=True)
         expect(statistic).to_contain_text("gradient_norm (1)")
         held = []
-        page.route(f"**/api/layers?run={keys['live']}", lambda route: held.append(route))
+        page.route(f"**/api/layers?run={keys['live']}", lambda route: held.append(route))  # noqa: PLW0108 - Playwright wants no bound method
         written(run, "gradient_norm/fc.weight", step=2)
         until(lambda: page.evaluate("new Promise(requestAnimationFrame)") and held)
         page.get_by_label("run", exact=True).select_option(keys["ended"])
