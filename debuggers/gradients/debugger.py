@@ -17,6 +17,7 @@ from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.parameters import Gradients, Parameters
 from debuggers.gradients.recorded_layers import RecordedLayers
 from debuggers.gradients.total_gradient import Probe
+from debuggers.gradients.unclipped_norm import UnclippedNorm
 from debuggers.gradients.updates import UpdateMeasurement
 from debuggers.instrumentation.closing import Closing
 from debuggers.instrumentation.compiled_code import methods_between_graphs
@@ -56,6 +57,7 @@ class GradientDebugger(Closing):
         failures: How often something inside failed, by place and type of exception.
         recorded: What ``record_gradient_flow`` took.
         watch: Which parameters take part in the training; None without a model.
+        unclipped: The norm of all gradients before the loop clips them; a loop tells of each step.
         steps_without_gradients: Calls of ``step`` that found no gradient at all.
         missing_gradients: Parameters that require a gradient and had none at the last step.
     """
@@ -106,6 +108,9 @@ class GradientDebugger(Closing):
         self._findings = GradientFindings(emitter, self._arrivals, max_gradient_history, emits_total=gradients)
         self.history: GradientHistory = self._findings.history
         self._total = self._findings.total
+        self.unclipped = UnclippedNorm(
+            self._parameters, emitter if gradients else None, self._arrivals, self._isolation
+        )
         self._measurement = GradientMeasurement(
             optimizer,
             scaler,

@@ -83,18 +83,21 @@ def probe_gradients(gradients: Sequence[torch.Tensor], scale: torch.Tensor | Non
     return PendingReading(_host_norm(host), norms, None if scale is None else DeferredTensor(scale))
 
 
-def known_norm(total_norm: object) -> float | PendingReading | None:
+def known_norm(total_norm: object, parameters: Sequence[torch.Tensor]) -> float | PendingReading | None:
     """Returns a Euclidean norm that torch has computed; from a CUDA device, which is not waited for, as a reading.
 
-    None is returned where it says less than a probe: of a narrow dtype, of a DTensor, which would need the other ranks,
-    and beyond what the squares of float32 numbers can be, as far as that is known without waiting.
+    None is returned where it says less than a probe: of a narrow dtype, and of a DTensor, which would need the other
+    ranks. Beyond what the squares of float32 numbers can be, as far as that is known without waiting, the gradients of
+    the parameters are probed.
     """
     if type(total_norm) is not torch.Tensor or total_norm.dtype not in _FLOATS or total_norm.numel() != 1:
         return None
     if not total_norm.is_cpu:
         return PendingReading(0.0, [DeferredTensor(total_norm)], None)
     value: float = total_norm.item()
-    return value if _LEAST < value < math.inf or math.isnan(value) else None
+    if _LEAST < value < math.inf or math.isnan(value):
+        return value
+    return probe_gradients([one.grad for one in parameters if one.grad is not None])
 
 
 def _is_ordinary(tensor: torch.Tensor) -> bool:

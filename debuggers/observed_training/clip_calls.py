@@ -1,22 +1,25 @@
-"""Tells when a training clips gradients by ``torch.nn.utils.clip_grad_norm_``: without their scale, and in time."""
+"""Tells when a training clips by ``torch.nn.utils.clip_grad_norm_``: without a scale, in time, and from which norm."""
 
 import logging
 import math
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from debuggers.gradients.loss_scale import scale_in_gradients
+from debuggers.gradients.step_probe import PendingReading, known_norm
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.observed_training.graphs.graph_nodes import number_on_host
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.torch_import import torch
-from debuggers.torch_internals.clip_entry import ClipEntry, current_clip_entry, replace_clip_entry
+from debuggers.torch_internals.clip_entry import ClipEntry, current_clip_entry, norm_order, replace_clip_entry
 
 OnClip: TypeAlias = Callable[[Sequence[Any], float, Any], None]
-"""Called before gradients are clipped, with the parameters, the largest norm, and the norm that torch has computed."""
+"""Called before gradients are clipped, with the parameters, the largest norm, and the Euclidean norm that torch has
+computed; None if it is of another order, or somebody else has computed it."""
 
 _INNER = "_stepscope_inner"
 _log = logging.getLogger(__name__)
@@ -57,27 +60,36 @@ def _observed(inner: ClipEntry) -> ClipEntry:
     # A function, and no object that is called: torch.compile goes through it also where a graph must be whole.
     def clip(parameters: Any, *arguments: Any, **keywords: Any) -> Any:
         if not torch.compiler.is_compiling():
-            _tell(parameters, *arguments, **keywords)
+            _tell(norm_order(sys._getframe(1)), parameters, *arguments, **keywords)
         return inner(parameters, *arguments, **keywords)
 
     setattr(clip, _INNER, inner)
     return clip
 
 
-def _tell(parameters: Any, max_norm: Any = None, total_norm: Any = None, *arguments: Any, **keywords: Any) -> None:
+def _tell(
+    order: float | None,
+    parameters: Any,
+    max_norm: Any = None,
+    total_norm: Any = None,
+    *arguments: Any,
+    **keywords: Any,
+) -> None:
     # What can be gone through only once is left to the clipping; torch has made a list of it before.
     known = (parameters,) if isinstance(parameters, torch.Tensor) else parameters
     if not isinstance(known, (list, tuple)):
         return
     for observer in _observers:
         try:
-            observer.on_clip(known, float(max_norm), total_norm)
+            observer.on_clip(known, float(max_norm), total_norm if order == 2.0 else None)
         except Exception:  # nothing of ours may stop a training
             _log.exception("the clipping of gradients could not be observed")
 
 
 class Clippings:
     """Enters two invariants at each clipping by ``clip_grad_norm_``, with a limit, of gradients of the model.
+
+    It keeps the norm of all gradients before the clipping, too, which torch has computed for that.
 
     ``clipped_after_backward``: a backward pass has come since the optimizer's last step. Before it there is nothing to
     limit yet, and after the step it is too late. ``clipped_after_unscaling``, in the step of a scaled loss: a limit on
@@ -89,15 +101,20 @@ class Clippings:
         passes: StepPasses,
         optimizer: torch.optim.Optimizer | None,
         parameters: Sequence[torch.Tensor],
+        known: Sequence[torch.Tensor],
         *,
         isolation: Isolation,
         stopwatch: Stopwatch,
         step: Callable[[], int],
         invariants: InvariantLog,
     ) -> None:
-        """Takes whose clipping is meant, and what returns the number of the coming step."""
+        """Takes whose clipping is meant, all parameters of the model, and what returns the coming step's number."""
         self._passes, self._optimizer = passes, optimizer
-        self._parameters = frozenset(map(id, parameters))
+        self._parameters, self._known = frozenset(map(id, parameters)), frozenset(map(id, known))
+        self._last_ids: list[int] = []
+        self._is_whole = False
+        self._norm: tuple[int, float | PendingReading | None] | None = None
+        """The norm before the first clipping since the last backward pass, and the passes until then."""
         self._isolation, self._stopwatch = isolation, stopwatch
         self._step, self._invariants = step, invariants
         self._observation: ClipObservation | None = None
@@ -112,6 +129,15 @@ class Clippings:
         if self._observation is not None:
             self._observation.remove()
             self._observation = None
+        self._norm = None
+
+    def take_norm(self) -> float | PendingReading | None:
+        """Returns the norm of all gradients of the coming step before it was clipped, once; None where none is known.
+
+        It is without a loss scale, and may still be on a device.
+        """
+        noted, self._norm = self._norm, None
+        return None if noted is None or noted[0] != self._passes.passes else noted[1]
 
     def _see(self, parameters: Sequence[Any], max_norm: float, total_norm: Any) -> None:
         with self._stopwatch, self._isolation.guard("watching the clipping of gradients"):
@@ -120,9 +146,21 @@ class Clippings:
                 return
             if passes.are_seen:
                 self._invariants.check("clipped_after_backward", self._step(), broken=not passes.passes)
-            if not (passes.is_scaled and passes.passes):
+            if not passes.passes:
                 return
-            scale = scale_in_gradients(passes.scaler, self._optimizer)
-            broken = scale is not None and number_on_host(scale) != 1.0
-            where = f"clip_grad_norm_ with max_norm={max_norm:g}" if broken else ""
-            self._invariants.check("clipped_after_unscaling", self._step(), broken=broken, where=where)
+            broken = False
+            if passes.is_scaled:
+                scale = scale_in_gradients(passes.scaler, self._optimizer)
+                broken = scale is not None and number_on_host(scale) != 1.0
+                where = f"clip_grad_norm_ with max_norm={max_norm:g}" if broken else ""
+                self._invariants.check("clipped_after_unscaling", self._step(), broken=broken, where=where)
+            if self._norm is None or self._norm[0] != passes.passes:
+                is_known = total_norm is not None and not broken and self._are_all(parameters)
+                self._norm = passes.passes, known_norm(total_norm, parameters) if is_known else None
+
+    def _are_all(self, parameters: Sequence[Any]) -> bool:
+        """Whether these are all that are trained, and none of another model."""
+        ids = list(map(id, parameters))
+        if ids != self._last_ids:
+            self._last_ids, self._is_whole = ids, self._parameters <= set(ids) <= self._known
+        return self._is_whole

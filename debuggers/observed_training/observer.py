@@ -109,10 +109,11 @@ class TrainingObserver:
         self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
-        self._clippings = Clippings(
+        self.clippings = Clippings(
             self.passes,
             optimizer,
             trained,
+            mine.tensors,
             isolation=isolation,
             stopwatch=stopwatch,
             step=lambda: self._last_step + 1,
@@ -127,7 +128,7 @@ class TrainingObserver:
             self._is_observing = True
             self.passes.start()
             self.calls.attach()
-            self._clippings.start()
+            self.clippings.start()
             if self._optimizer is not None and not self.is_told_step_end and not len(self._hooks):
                 self._hooks.add_optimizer_post_step(self._optimizer, lambda optimizer: self.after_step())
 
@@ -139,7 +140,7 @@ class TrainingObserver:
         self.calls.detach()
         self._hooks.remove()
         self._movement.forget()
-        self._clippings.stop()
+        self.clippings.stop()
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""

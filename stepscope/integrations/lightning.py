@@ -14,7 +14,6 @@ from tracker_adapters.emitter import Emitter
 
 from stepscope.integrations.frameworks import check_version, imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.unclipped_norm import UnclippedNorm
 from stepscope.integrations.watched_training import WatchedTraining, warn_of_second
 from stepscope.integrations.watcher import Watcher
 from stepscope.runs.live_run import run_of
@@ -40,7 +39,7 @@ class StepscopeCallback(Watcher, Callback):
     """Whether the environment asked for it, so that one that the user gave takes its place."""
     _is_active = False
     _metrics: _LoggedMetrics | None = None
-    _unclipped: UnclippedNorm | None = None
+    _clips = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Opens the run of a training."""
@@ -69,17 +68,16 @@ class StepscopeCallback(Watcher, Callback):
             self._training.watch(parts, scaler=scaler, first_step=first, divides_loss=divides)
             clipping = type(pl_module).configure_gradient_clipping.__module__.partition(".")[0]
             is_own = clipping not in ("lightning", "pytorch_lightning")
-            clips = pl_module.automatic_optimization and (trainer.gradient_clip_val or is_own)
-            if clips:
-                self._unclipped = UnclippedNorm(parts[0].optimizer, self._training, by_trainer=not is_own)
+            self._clips = pl_module.automatic_optimization and bool(trainer.gradient_clip_val or is_own)
             if self._metrics is not None:
                 self._metrics.begin()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
-        """Takes the norm of the gradients, accumulated and unscaled, before they are clipped."""
-        if self._unclipped is not None:
-            with self._training.isolation.guard("measuring gradients before they are clipped"):
-                self._unclipped.see()
+        """Says that the gradients, accumulated and unscaled, are about to be clipped."""
+        if self._clips:
+            for session in self._training.sessions:
+                if session.measures_next:
+                    session.clipping_begins()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -118,10 +116,7 @@ class StepscopeCallback(Watcher, Callback):
 
     def _end(self, error: BaseException | None = None) -> None:
         if self._is_active:
-            if self._unclipped is not None:
-                with self._training.isolation.guard("measuring gradients before they are clipped"):
-                    self._unclipped.stop()
-            self._is_active, self._unclipped, self._metrics = False, None, None
+            self._is_active, self._clips, self._metrics = False, False, None
             self._training.end(error)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+from debuggers.gradients.unclipped_norm import UNCLIPPED
 from debuggers.torch_import import torch
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import parts_of
-from stepscope.integrations.watched_training import UNCLIPPED, warn_of_second
+from stepscope.integrations.watched_training import warn_of_second
 from stepscope.integrations.watcher import Watcher
 
 with imported_for("transformers"):

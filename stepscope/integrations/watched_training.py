@@ -14,6 +14,7 @@ from tracker_adapters.config import SinksSpec
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.wording import counted
 
+from debuggers.gradients.unclipped_norm import UNCLIPPED
 from debuggers.instrumentation.isolation import Isolation, failure_alerts
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
@@ -25,8 +26,6 @@ from stepscope.sessions.session import DebugSession
 from stepscope.sessions.watching import watch
 
 RUN_VARIABLE = "STEPSCOPE_RUN"
-UNCLIPPED = "total_norm/unclipped_gradients"
-"""The norm of all gradients before they are clipped; ``total_norm/gradients`` is that which the optimizer uses."""
 OWN_SERIES = frozenset({"loss", "learning_rate", "step_ms"})
 """What a session emits by itself: a metric of such a name gets another one."""
 _VALIDATION = ("validation/", "validation_", "valid/", "valid_", "val/", "val_", "eval/", "eval_")
@@ -84,11 +83,6 @@ class WatchedTraining:
     def step(self) -> int:
         """The number of the last step; 0 before the first."""
         return max([0, *(session.last_step for session in self.sessions)])
-
-    @property
-    def next_step(self) -> int:
-        """The number of the coming step of the first session."""
-        return self.sessions[0].last_step + 1 if self.sessions else 0
 
     def open(self, config: Mapping[str, Any] | None = None, *, rank: int | None = None) -> Emitter:
         """Returns the run, which is opened if it is not; after ``end`` it is the same run again, as a new attempt.
@@ -159,7 +153,8 @@ class WatchedTraining:
         """Emits what the framework logs, by name: numbers as scalars, strings as texts; anything else is left out.
 
         A metric whose name begins with ``val``, ``valid``, ``validation`` or ``eval`` is one of a validation, and is
-        emitted as ``validation/<the rest>``. One with the name of a series of the session is ``logged/<name>``.
+        emitted as ``validation/<the rest>``. One with the name of a series of the session is ``logged/<name>``. The
+        norm before clipping is left out where a session has recorded it.
 
         Args:
             metrics: Numbers, tensors of one element, and strings; tensors on a device are read later.
@@ -172,7 +167,7 @@ class WatchedTraining:
             for name, value in metrics.items():
                 if isinstance(value, str):
                     run.text(name, value, step=number)
-                if not _is_number(value):
+                if not _is_number(value) or (name == UNCLIPPED and self._has_unclipped(number)):
                     continue
                 if prefix := next((one for one in _VALIDATION if name.startswith(one) and name != one), None):
                     validation[name.removeprefix(prefix)] = value
@@ -227,6 +222,9 @@ class WatchedTraining:
         for session in sessions:
             with self.isolation.guard("ending a session"):
                 session.__exit__(None if error is None else type(error), error, None)
+
+    def _has_unclipped(self, step: int) -> bool:
+        return len(self.sessions) == 1 and self.sessions[0].gradient_debugger.unclipped.step == step
 
     def _abandon(self) -> None:
         raised = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

@@ -11,6 +11,7 @@ from debuggers.detectors.signals.plugins import plugin_rules
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 from debuggers.gradients.parameter_watch import ParameterWatch
+from debuggers.gradients.step_probe import PendingReading
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation, describe
 from debuggers.instrumentation.stopwatch import Stopwatch
@@ -133,6 +134,10 @@ class SessionDiagnosis:
     def rows(self) -> int:
         """The length of the batches since the last step together; 0 where nothing is observed."""
         return 0 if self.observer is None else sum(self.observer.calls.sizes)
+
+    def take_unclipped(self) -> float | PendingReading | None:
+        """Returns the norm of all gradients before the loop clipped those of the coming step, once, if it is known."""
+        return None if self.observer is None else self.observer.clippings.take_norm()
 
     def _see_loss(self, view: LossView) -> None:
         if self.signals is not None:

@@ -26,10 +26,12 @@ class SessionLifecycle(SessionView):
 
     Attributes:
         config: What is measured, how often, at what cost.
+        measures_next: Whether the coming step is to be measured in full.
     """
 
     config: DebugConfig
     _run: Emitter | None
+    measures_next = False
     _forget_run: Callable[[], None]
 
     def start(self) -> Self:
@@ -80,6 +82,15 @@ class SessionLifecycle(SessionView):
                     self._first_nan.resume()
                     with self._isolation.guard("preparing a step"):
                         self._expect(self._pacing.next)
+
+    def clipping_begins(self) -> None:
+        """Says that the loop is about to clip its gradients, accumulated and unscaled, in whatever way.
+
+        Where torch tells no norm of that, the gradients of a step that is measured in full are gone through for it.
+        """
+        if self.measures_next:
+            with self._pacing.stopwatch:
+                self._instruments.gradients.unclipped.take()
 
     def stop(self) -> DebugReport:
         """Ends the session: removes every hook, emits what is left, writes and prints what ``report`` returns.
@@ -147,5 +158,6 @@ class SessionLifecycle(SessionView):
         """Prepares for the coming forward pass of a step that will be measured."""
         self._instruments.begin(number)
         self._diagnosis.expect()
-        if self._pacing.grant(number):
+        self.measures_next = self._pacing.grant(number)
+        if self.measures_next:
             self._instruments.expect(number)

@@ -193,6 +193,7 @@ class DebugSession(SessionProbing):
         with self._pacing.stopwatch:
             loss = self._diagnosis.loss(loss)
             self._instruments.gradients.note_rows(number, self._diagnosis.rows)
+            self._instruments.gradients.unclipped.emit(number, self._diagnosis.take_unclipped())
             self._diagnostics.emit(number, loss, metrics, measured=measured)
             self._diagnosis.note_metrics(number, metrics)
             self._stability.unscale()

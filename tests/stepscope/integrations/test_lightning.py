@@ -19,9 +19,9 @@ lightning = pytest.importorskip("lightning", reason="needs Lightning: pip instal
 
 from lightning.pytorch.plugins import MixedPrecision  # noqa: E402
 
+from debuggers.gradients.unclipped_norm import UNCLIPPED  # noqa: E402
 from stepscope.integrations import frameworks, lightning_factory  # noqa: E402
 from stepscope.integrations.lightning import StepscopeCallback, StepscopeLogger  # noqa: E402
-from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
 pytestmark = pytest.mark.framework
 

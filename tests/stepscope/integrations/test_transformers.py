@@ -15,9 +15,9 @@ import stepscope
 transformers = pytest.importorskip("transformers", reason="needs Transformers: pip install 'stepscope[transformers]'")
 pytest.importorskip("accelerate", reason="Transformers' Trainer needs Accelerate")
 
+from debuggers.gradients.unclipped_norm import UNCLIPPED  # noqa: E402
 from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.transformers import StepscopeCallback  # noqa: E402
-from stepscope.integrations.watched_training import UNCLIPPED  # noqa: E402
 
 pytestmark = pytest.mark.framework
 
