@@ -2,8 +2,9 @@
 
 Run: ``python benchmarks/integrations.py``. Each framework trains a two-layer network on the digits, watched by its own
 callback. Added up for each step is the processor time of this thread in the callback's hooks, less that of the
-session's own step where a hook takes it. The first hundred steps, and beginning and end of the training, are left out.
-The mean has what the framework logs in it, at its default of steps or at every 50th.
+session's own step where a hook takes it. What ``watch`` itself observes, such as a clipping by ``clip_grad_norm_``, is
+the same in a plain loop and is not counted. The first hundred steps, and beginning and end of the training, are left
+out. The mean has what the framework logs in it, at its default of steps or at every 50th.
 
 At steps chosen at random, half of all, empty hooks are measured in the same places: where a step has filled the
 processor's caches, measuring an empty function takes ten microseconds and more. What the hooks add is the difference;
@@ -13,11 +14,8 @@ the last column is what the empty ones take.
 import argparse
 import functools
 import os
-import random
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, median
@@ -28,119 +26,7 @@ os.environ |= {"KERAS_BACKEND": "torch", "STEPSCOPE_SYSTEM_METRICS": "off", "STE
 import torch
 from torch import nn
 from watched.data import Batch, digit_batches
-
-from stepscope.sessions.session import DebugSession
-
-WARM_UP = 100
-ONCE = (
-    "setup",
-    "on_train_begin",
-    "on_train_start",
-    "on_train_end",
-    "teardown",
-    "on_init_end",
-    "before_train",
-    "after_train",
-    "attach",
-    "close",
-)
-
-
-class Meter:
-    """Adds up the time in hooks by step, less that of the session's step where a hook takes it.
-
-    Attributes:
-        micros: The microseconds of each step.
-        empty: Those of the steps with empty hooks.
-    """
-
-    def __init__(self) -> None:
-        self.micros: list[float] = []
-        self.empty: list[float] = []
-        self._random = random.Random(0)
-        self._is_empty = self._is_inside = self._has_stepped = False
-        self._spent, self._steps = 0.0, 0
-
-    def hook(self, function: Callable[..., Any], instead: Callable[..., Any] | None) -> Callable[..., Any]:
-        """Returns the hook, measured; of hooks within each other the outermost counts.
-
-        Args:
-            function: The hook.
-            instead: Takes the place of a hook that takes the session's step, and does nothing else. Before any other
-                one a function is called that does nothing at all.
-        """
-
-        @functools.wraps(function)
-        def measured(*args: Any, **kwargs: Any) -> Any:
-            if self._is_inside:
-                return function(*args, **kwargs)
-            self._is_inside = True
-            try:
-                if not self._is_empty or instead is not None:
-                    return self._timed(instead if self._is_empty and instead is not None else function, args, kwargs)
-                self._timed(_nothing, args, kwargs)
-                return function(*args, **kwargs)
-            finally:
-                self._is_inside = False
-                if self._has_stepped:
-                    self._end()
-
-        return measured
-
-    def step(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Returns the session's step, measured: the hooks after it belong to the next one."""
-
-        @functools.wraps(function)
-        def measured(*args: Any, **kwargs: Any) -> Any:
-            start = time.thread_time()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._has_stepped = True
-                if self._is_inside:
-                    self._spent -= (time.thread_time() - start) * 1e6
-                else:
-                    self._end()
-
-        return measured
-
-    def _timed(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        start = time.thread_time()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            self._spent += (time.thread_time() - start) * 1e6
-
-    def _end(self) -> None:
-        if self._steps >= WARM_UP:
-            (self.empty if self._is_empty else self.micros).append(self._spent)
-        self._spent, self._has_stepped, self._steps = 0.0, False, self._steps + 1
-        self._is_empty = self._random.random() < 0.5
-
-
-def _nothing(*args: Any, **kwargs: Any) -> None:
-    pass
-
-
-@contextmanager
-def metered(*classes: type, **instead: Callable[..., Any]) -> Iterator[Meter]:
-    """Measures the hooks that the classes define themselves, but those that are called once.
-
-    ``instead`` has those that take the session's step, by their names; see ``Meter.hook``.
-    """
-    meter, kept = Meter(), []
-    names = [(one, name) for one in classes for name in vars(one) if not name.startswith("_") and name not in ONCE]
-    for one, name in [*names, (DebugSession, "step")]:
-        function = vars(one)[name]
-        if callable(function) and not isinstance(function, type):
-            kept.append((one, name, function))
-            is_step = one is DebugSession
-            setattr(one, name, meter.step(function) if is_step else meter.hook(function, instead.get(name)))
-    try:
-        yield meter
-    finally:
-        for one, name, function in kept:
-            setattr(one, name, function)
+from watched.hook_meter import Meter, metered
 
 
 def network() -> nn.Module:
@@ -151,7 +37,6 @@ def lightning(run: Path, batches: list[Batch], **clipping: Any) -> Meter:
     import lightning as framework
 
     from stepscope.integrations.lightning import StepscopeCallback
-    from stepscope.integrations.unclipped_norm import UnclippedNorm
 
     class Digits(framework.LightningModule):
         def __init__(self) -> None:
@@ -174,7 +59,7 @@ def lightning(run: Path, batches: list[Batch], **clipping: Any) -> Meter:
     }
     callback = StepscopeCallback(run, sinks=[])
     trainer = framework.Trainer(max_epochs=1, accelerator="cpu", callbacks=[callback], **clipping, **quiet)
-    with metered(StepscopeCallback, UnclippedNorm) as meter:
+    with metered(StepscopeCallback) as meter:
         trainer.fit(Digits(), torch.utils.data.DataLoader(batches, batch_size=None))
     return meter
 
