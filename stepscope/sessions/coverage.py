@@ -38,6 +38,7 @@ class Coverage:
         eval_layers: Names of these layers.
         changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
         unused_passes: Forward passes in training mode after the last step, if far more than steps take.
+        replaced: Whether another session on the same model and optimizer has taken this one's place.
         optimizer: Whether there is an optimizer.
         movement: Whether there were enough steps and an optimizer, to see whether weights move at all.
         layers: Layers whose outputs were asked for; 0 if none were.
@@ -63,6 +64,7 @@ class Coverage:
     eval_layers: tuple[str, ...]
     changed_late: bool
     unused_passes: int
+    replaced: bool
     optimizer: bool
     movement: bool
     layers: int
@@ -79,6 +81,7 @@ class Coverage:
         last_step: int,
         failures: int,
         unused_passes: int = 0,
+        replaced: bool = False,
         ended_tools: Sequence[str] = (),
     ) -> Self:
         """Returns the coverage of a session."""
@@ -105,6 +108,7 @@ class Coverage:
             eval_layers=() if watch is None else tuple(watch.eval_layers),
             changed_late=watch is not None and watch.changed_late,
             unused_passes=unused_passes,
+            replaced=replaced,
             optimizer=watch is not None and watch.has_optimizer,
             movement=watch is not None and watch.sees_movement,
             layers=0 if activations is None else len(activations.chosen),
@@ -120,7 +124,8 @@ class Coverage:
             return ("nothing was checked but the gradients that the loop recorded",)
         if not self.steps:
             calls = f" in {self.unused_passes:,} forward passes" if self.unused_passes else ""
-            return (f"no step was taken{calls}",)
+            why = ", as the same model and optimizer were watched a second time" if self.replaced else ""
+            return (f"no step was taken{calls}{why}",)
         if not self.parameters:
             return ("no gradients were watched",)
         found = []

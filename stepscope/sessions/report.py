@@ -82,6 +82,7 @@ class DebugReport:
         disabled: bool,
         first_nans: tuple[FirstNaN, ...] = (),
         unused_passes: int = 0,
+        replaced: bool = False,
         ended_tools: Sequence[str] = (),
         causes: tuple[Cause, ...] = (),
         evidence: Evidence | None = None,
@@ -98,6 +99,7 @@ class DebugReport:
             last_step=last_step,
             failures=sum(failures.values()),
             unused_passes=unused_passes,
+            replaced=replaced,
             ended_tools=ended_tools,
         )
         inspector = instruments.tensors

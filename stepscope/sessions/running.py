@@ -27,6 +27,7 @@ def begin(session: SessionLifecycle, model: torch.nn.Module | None, optimizer: t
                 type(model).__name__,
                 f"at step {other.last_step}" if other.last_step >= 0 else "before its first step",
             )
+            other.give_way()
             try:
                 other.stop()
             except Exception:  # nothing of the earlier one may keep this one from beginning

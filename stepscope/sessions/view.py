@@ -48,6 +48,7 @@ class SessionView:
     _stopped: bool
     _paused: bool
     _process: int
+    _is_replaced = False
 
     @property
     def last_step(self) -> int:
@@ -62,6 +63,10 @@ class SessionView:
     def watches(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> bool:
         """Whether this session watches exactly this model with this optimizer."""
         return self._model is model and self.steps_with(optimizer)
+
+    def give_way(self) -> None:
+        """Says that another session takes this one's place, which its report then tells."""
+        self._is_replaced = True
 
     def steps_with(self, optimizer: torch.optim.Optimizer | None) -> bool:
         """Whether this session watches the steps of this optimizer."""
@@ -122,6 +127,7 @@ class SessionView:
             disabled=self.disabled,
             first_nans=self._first_nan.found,
             unused_passes=self._first_nan.unused_passes,
+            replaced=self._is_replaced,
             ended_tools=self._stability.ended_tools,
             causes=causes,
             evidence=evidence,

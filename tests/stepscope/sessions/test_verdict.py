@@ -359,6 +359,9 @@ def test_a_second_watch_of_the_same_training_ends_the_first(caplog):
 
     assert "already watched: the earlier session ends now, before its first step" in caplog.text
     assert (first.report().overhead.steps, second.report().overhead.steps) == (0, 1)
+    reason = "no step was taken, as the same model and optimizer were watched a second time"
+    assert reason in first.report().summary()
+    assert "watched a second time" not in second.report().summary()
     assert not optimizer._optimizer_step_pre_hooks
 
 
