@@ -84,6 +84,11 @@ class WatchedTraining:
         """The number of the last step; 0 before the first."""
         return max([0, *(session.last_step for session in self.sessions)])
 
+    @property
+    def next_step(self) -> int:
+        """The number of the coming step of the first session."""
+        return self.sessions[0].last_step + 1 if self.sessions else 0
+
     def open(self, config: Mapping[str, Any] | None = None, *, rank: int | None = None) -> Emitter:
         """Returns the run, which is opened if it is not; after ``end`` it is the same run again, as a new attempt.
 
