@@ -54,6 +54,13 @@ def test_stores_of_ranks_are_made_and_merged(tmp_path):
     assert found["files"] == 3 * 2 + 1
 
 
+def test_what_observed_losses_cost_is_measured(tmp_path):
+    printed, _ = run(tmp_path, "loss_calls.py", "--blocks", "2")
+    rows = [line.rsplit(None, 2) for line in printed.splitlines()[2:]]
+    assert len(rows) == 8 + 3
+    assert all(float(plain) > 0 and added[0] in "+-" for _, plain, added in rows)
+
+
 @pytest.mark.slow
 def test_what_integrations_add_is_measured(tmp_path):
     printed, _ = run(tmp_path, "integrations.py", "--steps", "103")

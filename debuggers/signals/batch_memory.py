@@ -3,6 +3,7 @@
 from collections import OrderedDict
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.signals.deferred_values import Floats
 
@@ -42,16 +43,24 @@ class BatchMemory:
 
     def rows(self, numbers: Floats) -> tuple[float, float]:
         """Returns how many different rows are remembered, at most 65,536, and which share of these was before."""
-        before = np.isin(numbers, self._known, kind="sort")
+        before = self._are_known(numbers)
         if len(self._known) < MOST_ROWS:
-            self._known = np.union1d(self._known, numbers)
+            new = np.unique(numbers[~before])
+            self._known = np.insert(self._known, np.searchsorted(self._known, new), new)
         self._share_known = float(before.mean())
         return float(len(self._known)), self._share_known
 
     def were_trained_on(self, numbers: Floats) -> bool:
         """Whether rows are those of the training: nearly as many of them are remembered as of the last batch's."""
-        share = float(np.isin(numbers, self._known, kind="sort").mean())
+        share = float(self._are_known(numbers).mean())
         return share > _BY_CHANCE and share > self._share_known / 2
+
+    def _are_known(self, numbers: Floats) -> npt.NDArray[np.bool_]:
+        """Which numbers are remembered: they lie in order, so that each batch of a validation need not sort them."""
+        if not len(self._known):
+            return np.zeros(len(numbers), np.bool_)
+        places = np.minimum(np.searchsorted(self._known, numbers), len(self._known) - 1)
+        return self._known[places] == numbers
 
     def targets(self, rows: Floats, columns: Floats, counts: Floats) -> dict[str, float]:
         """Takes the targets of a batch, as ``TargetColumns`` describes them, and returns the signals of all so far."""

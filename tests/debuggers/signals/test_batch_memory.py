@@ -34,3 +34,16 @@ def test_the_loss_of_the_best_constant_is_known(kind):
 def test_columns_have_constants_of_their_own():
     targets = torch.tensor([[0.0, 100.0], [2.0, 104.0]])
     assert baseline([targets], "l1") == pytest.approx((1 + 2) / 2)
+
+
+def test_rows_are_remembered_each_once():
+    random = np.random.default_rng(0)
+    memory, known = BatchMemory(), np.zeros(0)
+    assert not memory.were_trained_on(np.array([1.0, 2.0]))
+    for _ in range(50):
+        numbers = random.integers(0, 5000, 60).astype(np.float64)
+        share = float(np.isin(numbers, known).mean())
+        known = np.union1d(known, numbers)
+        assert memory.rows(numbers) == (len(known), share)
+    assert memory.were_trained_on(known[::7])
+    assert not memory.were_trained_on(known[::7] + 10_000)
