@@ -60,7 +60,8 @@ class BatchMemory:
         if not len(self._known):
             return np.zeros(len(numbers), np.bool_)
         places = np.minimum(np.searchsorted(self._known, numbers), len(self._known) - 1)
-        return self._known[places] == numbers
+        are_known: npt.NDArray[np.bool_] = self._known[places] == numbers
+        return are_known
 
     def targets(self, rows: Floats, columns: Floats, counts: Floats) -> dict[str, float]:
         """Takes the targets of a batch, as ``TargetColumns`` describes them, and returns the signals of all so far."""
