@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from stability import NumericalStabilityManager
 
 _log = logging.getLogger(__name__)
+_SEVERAL = (
+    "Of several that train one model, pass the one that steps last; of several models, each with its own optimizer, "
+    'watch each: watch(model, optimizer, run=run.scoped("name"))'
+)
 
 
 def only_config(given: DebugConfig, config: object) -> DebugConfig:
@@ -67,7 +71,8 @@ def check_session(
     if model is not None and not isinstance(model, torch.nn.Module):
         raise SessionError(f"model is {_named(model)}; expected a torch.nn.Module, or None")
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
-        raise SessionError(f"optimizer is {_named(optimizer)}; expected a torch.optim.Optimizer, or None")
+        hint = f". {_SEVERAL}" if isinstance(optimizer, list | tuple | dict) else ""
+        raise SessionError(f"optimizer is {_named(optimizer)}; expected a torch.optim.Optimizer, or None{hint}")
     wanted = [name for name in ("updates", "weights", "optimizer_state") if getattr(config, name)]
     if wanted and model is not None and optimizer is None:
         raise SessionError(f"the configuration has {wanted[0]}=True and there is no optimizer; expected one")

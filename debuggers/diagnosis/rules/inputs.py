@@ -1,5 +1,7 @@
 """Causes in what enters the model."""
 
+from math import prod
+
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
@@ -186,6 +188,13 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.add(
                 STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=_first(again)
             )
+            weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
+            if 0 < weights < wanted:
+                argument.against(
+                    MODERATE,
+                    f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
+                    "whole data set",
+                )
         elif repeated > 0.9 and len(evidence.validation) == 0:
             argument.add(0.1, f"every batch is the same {rows:.0f} rows")
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
@@ -200,6 +209,16 @@ def duplicated_data(evidence: Evidence) -> Argument:
         "torch.unique(inputs, dim=0)."
     )
     return argument
+
+
+def _trained_weights(evidence: Evidence) -> int:
+    return sum(prod(one.shape) for one in evidence.facts.parameters if one.role == "trained")
+
+
+def _of_a_row(evidence: Evidence) -> int:
+    """How many targets a row has; a class is one."""
+    targets = evidence.facts.targets or evidence.facts.outputs
+    return prod(targets.shape[1:]) if targets is not None else 1
 
 
 def _few_rows(evidence: Evidence, rows: float) -> str | None:

@@ -57,6 +57,19 @@ def test_all_items_that_each_query_is_compared_with_are_no_batch(compared, found
     assert of_rows((48, 12), compared, duplicates=0.0) == found
 
 
+@pytest.mark.parametrize(("columns", "found"), [(19, []), (20, ["duplicated_data"])])
+def test_a_small_batch_that_always_comes_may_be_all_there_is_where_it_cannot_be_learnt_by_heart(columns, found):
+    facts = Facts(
+        steps=STEPS,
+        inputs=BatchFacts(shape=(20, columns), dtype="float32"),
+        targets=BatchFacts(shape=(20, 3), dtype="float32"),
+        parameters=(ParameterFacts(name="fc.weight", shape=(3, columns), std=0.1),),
+    )
+    values = {"inputs/batch_size": 20.0, "inputs/duplicates": 0.0, "inputs/repeated": 1.0}
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
 @pytest.mark.parametrize(("spread", "std", "integer", "is_one"), [
     (90.0, 0.1, True, True), (15.0, 0.1, True, False), (90.0, 0.1, False, False), (90.0, 3.0, True, False),
 ])  # fmt: skip
