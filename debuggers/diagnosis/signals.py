@@ -81,7 +81,9 @@ OF_A_STEP: Final = (
     Signal("top_predicted_share", "share of the batch whose largest output is the most frequent one"),
     Signal("minority_accuracy", "the accuracy over targets that are not of the batch's most frequent class"),
     Signal("order", "share of the batch's pairs or triplets that are in the order that a loss of margins asks for"),
-    Signal("pairs_left_out", "share of the batch's pairs that a loss of two kinds of pairs takes for none or both"),
+    Signal(
+        "pairs_left_out", "share of the batch's pairs or scores that a loss with targets of 1 and -1 takes for neither"
+    ),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
     Signal(
         "evaluation/entropy",

@@ -129,7 +129,7 @@ def target_statistics(
     flat_values = sampled_rows(flat).reshape(-1)
     found = _of_targets(flat_values, whole=whole)
     if whole:
-        counts = class_counts(flat_values, classes)
+        counts = _sign_counts(flat_values, class_counts(flat_values, classes))
     else:
         counts = _binary_counts(flat_values)
         if tensor.ndim == 2 and 2 < tensor.shape[1] <= MOST_COLUMNS:
@@ -255,6 +255,14 @@ def _one_hot_counts(rows: torch.Tensor, otherwise: torch.Tensor) -> torch.Tensor
     one_hot = (((rows == 0) | (rows == 1)).all(1) & (rows.sum(1) == 1)).all()
     others = torch.nn.functional.pad(otherwise, (0, rows.shape[1] - len(otherwise)))
     return torch.where(one_hot, rows.sum(0), others)
+
+
+def _sign_counts(values: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """How many are -1 and how many 1, as a margin wants them, where there is nothing else: no index is below 0."""
+    signs = torch.stack([(values == -1).sum(), (values == 1).sum()])
+    are_signs = (signs[0] > 0) & (signs.sum() == len(values))
+    padded = torch.nn.functional.pad(signs.double(), (0, max(0, len(counts) - 2)))
+    return torch.where(are_signs, padded, torch.nn.functional.pad(counts, (0, len(padded) - len(counts))))
 
 
 def _binary_counts(values: torch.Tensor) -> torch.Tensor:

@@ -164,16 +164,7 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
             STRONG, "cross_entropy expects logits, but the rows of the model's output are probabilities (they sum to 1)"
         )
         argument.advice = "Remove the softmax from the model's end."
-    low, high = evidence["targets/min"].finite.values, evidence["targets/max"].finite.values
-    is_binary = len(low) >= FEWEST_BATCHES and bool((low == 0).all() and (high == 1).all())
-    if loss.kind in ("hinge", "soft_margin") and loss.targets_shape and is_binary:
-        argument.add(
-            CERTAIN,
-            f"the {loss.kind.replace('_', ' ')} loss multiplies scores with targets of 0 and 1: those of 0 ask for "
-            "nothing",
-        )
-        argument.advice = "Give it targets of 1 and -1, such as 2 * targets - 1."
-    add_left_out(argument, evidence)
+    add_left_out(argument, evidence, loss)
     if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:
         argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
     count = _index_classes(evidence)

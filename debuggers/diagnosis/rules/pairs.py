@@ -2,8 +2,9 @@
 
 import math
 
-from debuggers.diagnosis.argument import STRONG, Argument
+from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.relation import CHANCE, FEWEST
 from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
@@ -63,13 +64,24 @@ def add_unordered(argument: Argument, evidence: Evidence) -> None:
         )
 
 
-def add_left_out(argument: Argument, evidence: Evidence) -> None:
-    """Pairs that one of torch's losses for pairs of two kinds takes for neither, as of targets of 0 and 1."""
+def add_left_out(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """Targets of 0 and 1 where a loss wants 1 and -1.
+
+    One of margins multiplies scores with them; one of torch's losses for pairs takes those of 0 for neither kind.
+    """
     neither = evidence["pairs_left_out"].finite
-    if len(neither) >= FEWEST and float(neither.values.min()) > 0:
+    if len(neither) < FEWEST or float(neither.values.min()) <= 0:
+        return
+    argument.advice = "Give it targets of 1 and -1, such as 2 * targets - 1."
+    if loss.kind in ("hinge", "soft_margin"):
+        argument.add(
+            CERTAIN,
+            f"the {loss.kind.replace('_', ' ')} loss multiplies {neither.median():.0%} of the scores with a target "
+            "of 0, which asks for nothing",
+        )
+    else:
         argument.add(
             STRONG,
             f"{neither.median():.0%} of the pairs are taken for neither of two kinds, or for both: their targets are "
             "not 1 or -1",
         )
-        argument.advice = "Give it targets of 1 and -1, such as 2 * targets - 1."

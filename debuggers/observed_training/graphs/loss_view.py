@@ -7,8 +7,8 @@ from typing import Any
 
 from debuggers.diagnosis.facts import OF_ELEMENTS, OF_VALUES, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import activation_of, bounded_by
-from debuggers.observed_training.graphs.contrasts import left_out, order_of
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
@@ -20,7 +20,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
 )
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
-from debuggers.observed_training.graphs.margins import order_and_tie
 from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
@@ -48,7 +47,8 @@ class LossView:
             for others, and where it is not known. Of one that draws some pairs together and others apart, how often one
             of the first is before one of the others.
         tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
-        left_out: Of one with pairs of two kinds, the share that belongs to none or both, 0-d; None if that is meant.
+        left_out: Of one with targets of 1 and -1, the share of scores whose target is 0, and of one with pairs of two
+            kinds, the share that belongs to none or both, 0-d; None if that is meant.
     """
 
     facts: LossFacts
@@ -94,14 +94,14 @@ def loss_view(
     view = replace(_view(main, outputs), reaches_outputs=_reaches(loss.grad_fn, outputs))
     if main.margin is not None and len(terms) == 1:
         with quiet_computation(loss.device.type):
-            order, tie = order_and_tie(main.margin, {} if values is None else values)
-        if any(operator(node) == "Sum" for node in main.nodes):  # what is added up is no mean of all
-            tie = None
-        view = replace(view, order=order, tie=tie)
+            order, tie = margins.order_and_tie(main.margin, {} if values is None else values)
+            if any(operator(node) == "Sum" for node in main.nodes):  # what is added up is no mean of all
+                tie = None
+            view = replace(view, order=order, tie=tie, left_out=margins.left_out(main.margin))
     elif main.contrast is not None and len(terms) == 1:
         with quiet_computation(loss.device.type):
-            order = order_of(main.contrast, {} if values is None else values)
-            view = replace(view, order=order, left_out=left_out(main.contrast))
+            order = contrasts.order_of(main.contrast, {} if values is None else values)
+            view = replace(view, order=order, left_out=contrasts.left_out(main.contrast))
     facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
     facts = replace_facts(facts, broadcast=facts.broadcast or any(_is_paired(term) for term in terms))
     kinds = {term.kind: term for term in reversed(known)}

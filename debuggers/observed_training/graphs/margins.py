@@ -145,6 +145,12 @@ def order_and_tie(
     return order, tie
 
 
+def left_out(margin: Margin) -> torch.Tensor | None:
+    """Returns the share of scores that are multiplied with 0, of which nothing is asked; 0-d, None without targets."""
+    factor = None if margin.compares or margin.targets is None else constant_operand(margin.targets)
+    return (factor == 0).double().mean() if isinstance(factor, torch.Tensor) else None
+
+
 def _shift(margin: Margin, part: torch.Tensor) -> torch.Tensor | None:
     """The constant m; None where it is not saved, NaN where it is no constant."""
     if not margin.is_shifted:

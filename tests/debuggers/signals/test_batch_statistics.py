@@ -27,6 +27,13 @@ def test_several_labels_a_row_are_counted_as_zeros_and_ones(targets, zeros, ones
     assert counted(torch.tensor(targets))[0] == [zeros, ones, 0]
 
 
+@pytest.mark.parametrize(("targets", "counts"), [
+    ([1, -1, 1, 1], [1, 3]), ([-1, -1], [2, 0]), ([1, 1], [0, 2]), ([1, -1, 0], [1, 1]), ([-100, 1, 1], [0, 2]),
+])  # fmt: skip
+def test_the_signs_of_a_margin_are_two_classes_and_one_below_beside_an_index_is_none(targets, counts):
+    assert counted(torch.tensor(targets), classes=2)[0] == counts
+
+
 def test_shares_of_classes_are_not_counted():
     assert counted(torch.tensor([[0.1, 0.8, 0.1]]))[0] == [0, 0, 0]
 

@@ -57,13 +57,12 @@ def test_scores_of_one_sign_cannot_reach_targets_of_both(before, targets_shape, 
     assert (first_cause(evidence(facts=facts)) == "wrong_output_or_loss") == is_one
 
 
-@pytest.mark.parametrize(("lowest", "is_one"), [(0.0, True), (-1.0, False)])
-def test_a_hinge_takes_targets_of_1_and_minus_1(lowest, is_one):
+@pytest.mark.parametrize(("share", "is_one"), [(0.4, True), (0.0, False)])
+def test_a_hinge_takes_targets_of_1_and_minus_1(share, is_one):
+    """The loop may tell classes of 0 and 1, and multiply with 1 and -1."""
     facts = of_loss(kind="hinge", targets_shape=(32,), outputs_shape=(32,))
-    made = evidence(
-        facts=facts, **{"targets/min": np.full(STEPS, lowest), "targets/max": np.ones(STEPS), **MOVING},
-        loss=np.linspace(1, 0.3, STEPS),
-    )  # fmt: skip
+    told = {"targets/min": np.zeros(STEPS), "targets/max": np.ones(STEPS), **MOVING}
+    made = evidence(facts=facts, **told, loss=np.linspace(1, 0.3, STEPS), pairs_left_out=np.full(STEPS, share))
     assert (first_cause(made) == "wrong_output_or_loss") == is_one
 
 

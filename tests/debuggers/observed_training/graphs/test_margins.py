@@ -68,6 +68,12 @@ def test_scores_have_the_targets_that_they_are_multiplied_with(name):
     assert view.targets.tolist() == TARGETS.tolist()
 
 
+@pytest.mark.parametrize(("targets", "share"), [([1, -1, 1, -1], 0.0), ([1, 0, 0, 0], 0.75)])
+def test_scores_that_are_multiplied_with_0_are_left_out(targets, share):
+    view = viewed(lambda scores: (1 - torch.tensor(targets) * scores).clamp(min=0).mean(), [torch.randn(4)])
+    assert view.left_out == share
+
+
 def test_the_hinge_of_several_classes_has_class_indices_and_each_score_may_have_a_target():
     classes, scores = torch.tensor([0, 2, 1]), [torch.randn(3, 3)]
     several = viewed(lambda s: functional.multi_margin_loss(s, classes), scores)
