@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.waves import AHEAD, PAST, Waves, forecaster, judged, mean_square, skill, train
+from examples.zoo.tuned.opened6.waves import AHEAD, PAST, Waves, forecaster, judged, mean_square, skill, train
 
 
 @sick("accumulation_not_averaged", also=("learning_rate_too_high",))

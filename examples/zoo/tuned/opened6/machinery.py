@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from examples.zoo.cases import Watch, healthy, sick
-from examples.zoo.held_out.likeness import digit_rows
+from examples.zoo.tuned.opened6.likeness import digit_rows
 
 
 def answers(model: nn.Module, seed: int) -> float:

@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn import functional
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.glyph_project import Glyphs, Reader, Trainer, loader, scaled
-from examples.zoo.held_out.likeness import digit_rows
+from examples.zoo.tuned.opened6.glyph_project import Glyphs, Reader, Trainer, loader, scaled
+from examples.zoo.tuned.opened6.likeness import digit_rows
 
 
 @healthy(at_least=0.8)

@@ -5,8 +5,8 @@ from torch import nn
 from torch.nn import functional as fn
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.prose import SIZE, UNKNOWN, Lines, Recurrent, bits, corpus, lines, next_right, windows
-from examples.zoo.held_out.waves import AHEAD, PAST, Waves, forecaster, judged, mean_square, skill
+from examples.zoo.tuned.opened6.prose import SIZE, UNKNOWN, Lines, Recurrent, bits, corpus, lines, next_right, windows
+from examples.zoo.tuned.opened6.waves import AHEAD, PAST, Waves, forecaster, judged, mean_square, skill
 
 
 @healthy(at_least=0.3)

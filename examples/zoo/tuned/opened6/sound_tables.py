@@ -9,7 +9,7 @@ from sklearn.metrics import balanced_accuracy_score
 from torch import Tensor, nn
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.ward import explained, mlp, progression, right, table_of
+from examples.zoo.tuned.opened6.ward import explained, mlp, progression, right, table_of
 
 
 @healthy(at_least=0.9)

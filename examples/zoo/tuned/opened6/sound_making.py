@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.makers import Pages, Variational, practise, restored
+from examples.zoo.tuned.opened6.makers import Pages, Variational, practise, restored
 
 
 @healthy(at_least=0.5)

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from torch import nn
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.ward import Table, explained, mlp, progression, right, table_of
+from examples.zoo.tuned.opened6.ward import Table, explained, mlp, progression, right, table_of
 
 
 @sick("over_regularized")

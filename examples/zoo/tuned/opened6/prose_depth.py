@@ -5,8 +5,8 @@ from torch import nn
 from torch.nn import functional as fn
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.glyph_project import Glyphs, scaled
-from examples.zoo.held_out.prose import SIZE, Recurrent, bits, lines, next_right, windows
+from examples.zoo.tuned.opened6.glyph_project import Glyphs, scaled
+from examples.zoo.tuned.opened6.prose import SIZE, Recurrent, bits, lines, next_right, windows
 
 
 class Rows(nn.Module):

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.glyph_project import Glyphs, Reader, Trainer, loader, scaled
+from examples.zoo.tuned.opened6.glyph_project import Glyphs, Reader, Trainer, loader, scaled
 
 
 @sick("learning_rate_too_high")

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from examples.zoo.cases import Watch, healthy, sick
-from examples.zoo.held_out.likeness import digit_rows
+from examples.zoo.tuned.opened6.likeness import digit_rows
 
 
 def policy() -> nn.Sequential:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.glyph_project import Glyphs
+from examples.zoo.tuned.opened6.glyph_project import Glyphs
 
 
 class Pages:
