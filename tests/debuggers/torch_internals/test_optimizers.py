@@ -145,3 +145,21 @@ def test_a_scheduler_warns_of_a_step_that_is_missing_unless_it_was_left_out(step
         warnings.simplefilter("always")
         scheduler.step()
     assert any("optimizer.step()" in str(warning.message) for warning in caught) is not stepped
+
+
+def test_parameters_are_released_when_a_group_loses_them_and_held_again_when_one_gets_them_back():
+    """torch names them in ``param_groups`` alone, which its own ``add_param_group`` and users change."""
+    kept, left = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
+    optimizer = torch.optim.SGD([kept, left], lr=0.1)
+    released = optimizers.ReleasedParameters(optimizer)
+    assert not released.look()
+
+    optimizer.param_groups[0]["params"] = [kept]
+    assert released.look()
+    assert left in released
+    assert kept not in released
+    assert torch.nn.Parameter(torch.ones(2)) not in released
+
+    optimizer.add_param_group({"params": [left]})
+    assert not released.look()
+    assert left not in released
