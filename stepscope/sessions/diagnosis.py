@@ -146,7 +146,11 @@ class SessionDiagnosis:
             shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
             classes = shape[1] if len(shape) > 1 else 0
             pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}
-            self.signals.batch(targets=targets, loss_kind=view.facts.kind, loss_classes=classes, pairs=pairs)
+            # A loop may call the model for something else, too: the loss's own call is what its targets belong to.
+            outputs = None if targets is None else view.outputs
+            self.signals.batch(
+                outputs=outputs, targets=targets, loss_kind=view.facts.kind, loss_classes=classes, pairs=pairs
+            )
 
     def step(
         self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None

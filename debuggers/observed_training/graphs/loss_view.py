@@ -43,6 +43,7 @@ class LossView:
         reaches_outputs: Whether a known output of the model is among what the loss is computed from without further
             parameters: not in a loss that goes through another model, as a GAN's generator's does.
         compares_outputs: Whether it is a known output of the model that is compared, and nothing computed from it.
+        outputs: The values of that output, if they are held.
         order: Of a loss of pairs or ranks, the share that is in the order that the loss asks for, a 0-d tensor; None
             for others, and where it is not known. Of one that draws some pairs together and others apart, how often one
             of the first is before one of the others.
@@ -56,6 +57,7 @@ class LossView:
     difference: torch.Tensor | None = None
     difference_sign: int = 0
     compares_outputs: bool = False
+    outputs: torch.Tensor | None = None
     reaches_outputs: bool = False
     order: torch.Tensor | None = None
     tie: torch.Tensor | None = None
@@ -91,7 +93,7 @@ def loss_view(
     if not terms:
         return LossView(LossFacts(nodes=(loss.grad_fn.name(),), penalized=found.penalized))
     main = known[0] if known else terms[0]
-    view = replace(_view(main, outputs), reaches_outputs=_reaches(loss.grad_fn, outputs))
+    view = replace(_view(main, outputs, values), reaches_outputs=_reaches(loss.grad_fn, outputs))
     if main.margin is not None and len(terms) == 1:
         with quiet_computation(loss.device.type):
             order, tie = margins.order_and_tie(main.margin, {} if values is None else values)
@@ -108,7 +110,7 @@ def loss_view(
     away = any(term.kind == "cosine" and term.factor < 0 for term in known)
     if len(kinds) > 1 or (away and len(terms) > 1):  # pushed from one and drawn to another
         # What a second head is compared with is not known to belong to the model's first output.
-        parts = tuple(_view(term, outputs).facts for term in kinds.values())
+        parts = tuple(_view(term, outputs, values).facts for term in kinds.values())
         same = len({term.outputs for term in known}) == 1
         view = view if same else replace(view, targets=None, difference=None, difference_sign=0)
         facts = replace_facts(facts, kind="", negated=False, parts=parts)
@@ -120,7 +122,7 @@ def replace_facts(facts: LossFacts, **changes: Any) -> LossFacts:
     return LossFacts(**{name: getattr(facts, name) for name in facts.__struct_fields__} | changes)
 
 
-def _view(term: Term, outputs: Container[int]) -> LossView:
+def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor] | None) -> LossView:
     below, before, compares_outputs = _below(term.outputs, outputs)
     between = _between(term.comparison, term.outputs)
     shown = term.outputs
@@ -158,7 +160,8 @@ def _view(term: Term, outputs: Container[int]) -> LossView:
     sign = term.difference_sign if difference is not None else 0
     if targets is not None and broadcast:
         targets = _unexpanded(targets)
-    return LossView(facts, targets, difference, sign, compares_outputs)
+    held = values.get(node_number(below[-1])) if values and compares_outputs else None
+    return LossView(facts, targets, difference, sign, compares_outputs, held)
 
 
 def _is_spread(node: Any, shape: tuple[int, ...], outputs: Container[int]) -> bool:

@@ -29,6 +29,11 @@ class Encodes(nn.Module):
         return self.heads[0](functional.relu(self.body(inputs)))
 
 
+def seeded():
+    torch.manual_seed(1)
+    return Encodes()
+
+
 def train(digits, model, call, steps=STEPS):
     """Returns the evidence of a training that tells nothing, and its losses."""
     torch.manual_seed(0)
@@ -107,6 +112,16 @@ def test_what_is_called_several_times_a_step_gets_only_some_of_the_inputs(digits
 
     assert len(evidence["inputs/mean"]) == 0
     assert len(evidence["accuracy"]) == 12
+
+
+def test_targets_belong_to_the_call_whose_outputs_the_loss_compares(digits):
+    def call(model, inputs):
+        model(inputs.flip(0))  # for statistics of the loop's own
+        return model(inputs)
+
+    (alone, losses), (beside, same) = (train(digits, seeded(), kind) for kind in (whole, call))
+    assert same == losses
+    assert beside["accuracy"].values.tolist() == alone["accuracy"].values.tolist()
 
 
 def test_the_parts_of_a_model_that_is_called_itself_are_let_go_after_the_first_step():
