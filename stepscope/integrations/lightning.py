@@ -76,8 +76,7 @@ class StepscopeCallback(Watcher, Callback):
         """Says that the gradients, accumulated and unscaled, are about to be clipped."""
         if self._clips:
             for session in self._training.sessions:
-                if session.measures_next:
-                    session.clipping_begins()
+                session.clipping_begins()
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
