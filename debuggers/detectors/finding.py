@@ -101,6 +101,15 @@ def name_some(names: list[str]) -> str:
     return some_of(names, _NAMED)
 
 
+def names_in(text: str) -> tuple[list[str], int]:
+    """Returns the names that ``name_some`` has listed, and how many more there are that it has only counted."""
+    listed, joined, rest = text.rpartition(" and ")
+    more = rest.removesuffix(" more")
+    if joined and more != rest and more.isdecimal():
+        return listed.split(", "), int(more)
+    return text.split(", "), 0
+
+
 def merge_findings(findings: list[Finding]) -> list[Finding]:
     """Merges findings of one kind and step, so that a thousand tensors that break a rule at once are one alert."""
     groups: dict[tuple[str, int], list[Finding]] = {}

@@ -1,9 +1,11 @@
 """What somebody does in the page goes on while a training writes: focus, selected text, lists, pictures, orders."""
 
+import re
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import expect
 from viewer_pages import NEEDS_THE_PAGE, viewer
 from waiting import until
@@ -148,4 +150,42 @@ def test_a_late_answer_about_another_run_is_not_shown(page, tmp_path):
         page.evaluate("new Promise(requestAnimationFrame)")
         assert statistic.locator("option").all_inner_texts() == ["weight_norm (1)"]
         page.unroute_all()
+        page.goto("about:blank")
+
+
+def test_a_layer_that_is_open_follows_its_training(page, tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(value):
+        loss = model(torch.full((4, 3), value)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        run.flush_store()
+
+    with (
+        stepscope.open_run(tmp_path / "live", sinks=[]) as run,
+        stepscope.watch(model, optimizer, run=run, histogram_every=1),
+        viewer(tmp_path) as url,
+    ):
+        step(1.0)
+        step(1.0)
+        page.goto(f"{url}#/layers?row=0.weight&step=1")
+        details = page.get_by_role("region", name="layer", exact=True)
+        picture = details.get_by_role("img")
+        expect(picture).to_have_attribute("aria-label", re.compile("steps 0 to 1; live, step 1: 6 elements, 0 NaN"))
+        expect(details).to_contain_text("Nothing was found in this layer.")
+        link = details.get_by_role("link", name="gradients/0.weight")
+        link.focus()
+        step(float("nan"))
+        expect(picture).to_have_attribute("aria-label", re.compile("steps 0 to 2; live, step 1: 6 elements, 0 NaN"))
+        step(float("nan"))  # what a step has is told at the next one
+        expect(details).to_contain_text("non_finite_gradient")
+        expect(link).to_be_focused()
+        details.get_by_role("button", name="close").click()
+        expect(details).to_be_hidden()
+        page.reload()
+        expect(page.get_by_role("application")).to_be_visible()
+        expect(details).to_be_hidden()
         page.goto("about:blank")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tracker_adapters.store.reading.record import RunRecord
 
+from debuggers.detectors.finding import names_in
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from stepscope.diagnosing.stored_evidence import stored_name
@@ -102,7 +103,7 @@ def _session(content: ReportContent, record: RunRecord) -> dict[str, Any]:
         "areas": [_area(one.name, one.state, one.text, content) for one in health_by_area(content)],
         "glance": list(_shown(((name, [""]) for name in GLANCE if len(evidence[name])), content, stored)),
         "findings": [
-            {key: getattr(one, key) for key in _FINDING} | {"tensor": _is_tensor(one.name, evidence)}
+            {key: getattr(one, key) for key in _FINDING} | _tensors(one.name, evidence)
             for one in findings[:MOST_FINDINGS]
         ],
         "more_findings": max(0, len(findings) - MOST_FINDINGS),
@@ -151,6 +152,15 @@ def _area(name: str, state: str, text: str, content: ReportContent) -> dict[str,
     codes = next((area.codes for area in AREAS if area.name == name), ())
     causes = [cause.code for cause in content.causes if cause.code in codes]
     return {"name": name, "state": state, "text": text, "causes": causes}
+
+
+def _tensors(name: str, evidence: Evidence) -> dict[str, Any]:
+    """The tensors that a finding names, and how many more it has: one that is told by an alert alone has several."""
+    if _is_tensor(name, evidence):
+        return {"tensors": [name], "more_tensors": 0}
+    listed, more = names_in(name)
+    known = all(_is_tensor(one, evidence) for one in listed)
+    return {"tensors": listed if known else [], "more_tensors": more if known else 0}
 
 
 def _is_tensor(name: str, evidence: Evidence) -> bool:

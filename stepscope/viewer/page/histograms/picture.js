@@ -50,7 +50,7 @@ export class Picture {
     if (look.mode === "heat" || look.mode === "percentiles") this.stepAxes(context, axis, box, found.length, look.mode === "heat", first, last, xOf(Math.min(Math.max(look.step, first), last)));
     else this.valueAxis(context, axis, box);
     const words = { heat: "heat map", ridge: "ridges", percentiles: "percentiles", step: "histogram" };
-    this.canvas.setAttribute("aria-label", `${words[look.mode]}; ${found.map((one) => `${one.run.name}, ${rowText(one, rowAt(one, look.step))}`).join("; ")}`);
+    this.canvas.setAttribute("aria-label", `${words[look.mode]}, steps ${stepText(first)} to ${stepText(last)}; ${found.map((one) => `${one.run.name}, ${rowText(one, rowAt(one, look.step))}`).join("; ")}`);
   }
 
   /** @typedef {{x: number, y: number, width: number, height: number}} Box */

@@ -125,7 +125,7 @@ export class Session {
   /** @param {any[]} alerts @returns {import("./timeline.js").Entry[]} */
   entries(alerts) {
     const { findings } = this.found;
-    const others = alerts.map((alert) => ({ step: alert.step, last_step: alert.step, kind: alert.name, name: "", level: alert.level, evidence: alert.message, rule: "", tensor: false, alert: true }));
+    const others = alerts.map((alert) => ({ step: alert.step, last_step: alert.step, kind: alert.name, name: "", level: alert.level, evidence: alert.message, rule: "", tensors: [], more_tensors: 0, alert: true }));
     return [...findings.map((/** @type {any} */ finding) => ({ ...finding, alert: false })), ...others].sort((a, b) => a.step - b.step);
   }
 

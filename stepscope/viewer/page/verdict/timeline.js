@@ -10,7 +10,7 @@ const MOST_KINDS = 12;
 const FIRST_ROWS = 15;
 
 /**
- * @typedef {{step: number, last_step: number, kind: string, name: string, level: string, evidence: string, rule: string, tensor: boolean, alert: boolean}} Entry
+ * @typedef {{step: number, last_step: number, kind: string, name: string, level: string, evidence: string, rule: string, tensors: string[], more_tensors: number, alert: boolean}} Entry
  */
 
 /** @param {string} tag @param {Record<string, string | number>} attributes @param {...(Node | string)} children */
@@ -38,11 +38,13 @@ export function timeline(place, entries, more) {
 }
 
 /** @param {import("./links.js").Place} place @param {Entry} entry */
-function row(place, { step, kind, name, level, evidence, rule, tensor, alert }) {
+function row(place, { step, kind, name, level, evidence, rule, tensors, more_tensors: more, alert }) {
   const link = element("a", { href: place.context.href("charts", { zoom: around(step, place.lastStep) }) }, stepText(step));
+  const where = tensors.length ? tensors.flatMap((tensor) => [nameOf(place, tensor, true, step), " "]) : [name && nameOf(place, name, false)];
+  if (more) where.push(`and ${more} more`);
   return element("tr", null, element("td", { class: "number" }, link),
     element("td", { title: rule || null }, element("span", { class: `level ${level}` }, level), ` ${kind}${alert ? " (alert)" : ""}`),
-    element("td", null, name && nameOf(place, name, tensor, step)), element("td", null, evidence.slice(0, 600)));
+    element("td", null, ...where), element("td", null, evidence.slice(0, 600)));
 }
 
 /** @param {import("./links.js").Place} place @param {Entry[]} entries */

@@ -48,7 +48,7 @@ class Layers {
       open: (cursor) => this.open(cursor),
       zoom: (range) => this.zoom(range),
     });
-    this.details = new Details(context, () => context.params.set({ open: null }));
+    this.details = new Details(context, () => context.params.set({ row: null, step: null }, true), () => this.due());
     this.box = element("div", { class: "map-box" }, this.map.element);
     root.append(this.tools, this.note, this.legend, this.box, this.says, this.details.element);
     this.help = "Arrow keys move, Enter opens a layer, + and − zoom, 0 shows all. Drag to choose steps.";
@@ -200,8 +200,8 @@ class Layers {
     const [row, step] = [this.context.params.get("row"), Number(this.context.params.get("step") || "NaN")];
     if (!fresh || !row) return;
     const place = this.map.rows.findIndex((one) => cells.tensors[one] === row || cells.tensors[one].startsWith(`${row}.`));
-    if (place < 0) return;
-    this.open({ row: place, step: Number.isNaN(step) ? cells.lastStep : step });
+    if (place < 0) this.details.clear(); // the run before had it
+    else this.open({ row: place, step: Number.isNaN(step) ? cells.lastStep : step });
   }
 
   draw() {
@@ -274,6 +274,7 @@ class Layers {
     this.timer ||= window.setTimeout(() => {
       this.timer = 0;
       void this.list().catch((error) => this.context.signal.aborted || this.context.fail(error));
+      void this.details.read();
     }, AGAIN_AFTER_MS);
   }
 

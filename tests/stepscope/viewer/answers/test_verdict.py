@@ -57,6 +57,24 @@ def test_a_healthy_run_is_called_healthy_with_its_coverage(tmp_path):
     assert [alert["name"] for alert in verdict["alerts"]] == ["lunch"]
 
 
+@pytest.mark.parametrize(("layers", "more"), [(1, 0), (2, 0), (4, 3)])
+def test_findings_of_a_run_that_lives_name_the_tensors_that_their_alert_names(tmp_path, layers, more):
+    model = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(layers)))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    names = [name for name, _ in model.named_parameters()]
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, stepscope.watch(model, optimizer, run=run):
+        for value in (1.0, float("nan"), float("nan")):
+            model(torch.full((4, 3), value)).square().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        run.flush_store()
+        findings = Asked(tmp_path).json("verdict")["sessions"][0]["findings"]
+    (finding,) = (one for one in findings if one["kind"] == "non_finite_gradient")
+    assert (finding["tensors"], finding["more_tensors"]) == (names[: len(names) - more], more)
+    (finding,) = (one for one in findings if one["kind"] == "non_finite_loss")
+    assert (finding["tensors"], finding["more_tensors"]) == ([], 0)
+
+
 def test_a_run_without_a_session_is_never_called_healthy(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=0)
