@@ -1,4 +1,4 @@
-"""Our page beside TensorBoard's and MLflow's on the same run: time to the first chart, to switch a chart, to react.
+"""Our page beside TensorBoard's and MLflow's on the same run: time to a first and another chart, to react, to follow.
 
 Run: ``python benchmarks/viewer_page.py`` on a quiet machine with chromium. The sides take turns; each turn starts the
 side's server and a browser without a cache. Times are to be read side by side only.
@@ -17,10 +17,11 @@ from typing import Any
 from viewed.bytecode import compile_packages
 from viewed.interactions import interactions
 from viewed.large_run import Size, make_run, names_of
+from viewed.live import live, record
 from viewed.page_sides import DRAWN_TIMEOUT_MS, SIDES, Side
 from watched.machine import machine
 
-from stepscope import sync_runs
+import stepscope
 
 sys.path += map(str, (Path(__file__).parent.parent / "integrations_tests" / "support").iterdir())
 from browser import browser_page
@@ -90,6 +91,21 @@ def measured(side: Side, run: Path, names: list[str]) -> dict[str, Any]:
                 first_chart(page, side, address)
                 found |= interactions(page)
             page.goto("about:blank")
+        if side.sink is None:
+            found |= measured_live(side, Path(temporary), page)
+    return found
+
+
+def measured_live(side: Side, folder: Path, page: Any) -> dict[str, float]:
+    """What our page takes to show a step of a training that writes."""
+    port = free_port()
+    with stepscope.open_run(folder / "live", sinks=[]) as run:
+        for step in (0, 1):
+            record(run, step)
+        run.flush_store()
+        with serving(side.command(run.path, port), port=port, log=folder / "live.log") as url:
+            found = live(page, url, run)
+            page.goto("about:blank")
     return found
 
 
@@ -103,7 +119,7 @@ def main() -> None:
         make_run(run, size)
         sinks = [side.sink for side in sides if side.sink]
         if sinks:
-            for result in sync_runs(run, to=sinks):
+            for result in stepscope.sync_runs(run, to=sinks):
                 print(f"{result.sink}: {result.outcome}, {result.delivered} of {result.stored}", file=sys.stderr)
         turns: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
         for _ in range(arguments.turns):

@@ -1,4 +1,4 @@
-"""What takes long to compute, kept by the position of its run; of a run that lives, anew every few seconds."""
+"""What takes long to compute, kept by the position of its run; of a run that lives, anew as often as that is cheap."""
 
 import threading
 import time
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-EVERY_S = 3.0
-"""How long what was computed of a run that lives is good enough."""
+EVERY_S = 0.5
+"""How long what was computed of a run that lives is good enough, at least."""
 SHARE = 10
 """Computing takes at most this part of the time, as its inverse, while a run lives."""
 

@@ -36,7 +36,7 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
     nothing can be said. ``sessions`` have the whole: causes with the names of the series that show them, areas,
     findings, what was measured, what it cost, what was left out, and the report's text. ``alerts`` are those that no
     finding tells; ``damage`` says which parts of the store could not be read, and so are in none of it. Of a run that
-    lives, the answer is made anew every few seconds at most, and says whether the run is further: ``behind``.
+    lives, the answer is made anew as often as that is cheap, and says whether the run is further: ``behind``.
     """
     key = query.run()
     place, head = runs.run(key).place, runs.run(key).head()

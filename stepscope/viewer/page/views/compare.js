@@ -1,5 +1,6 @@
 /** Runs side by side: configuration, metrics and causes in a table, parallel coordinates, and where two runs part. */
 import { address } from "../data/address.js";
+import { paced } from "../data/paced.js";
 import { quoted } from "../charts/files.js";
 import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
 import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
@@ -11,7 +12,6 @@ import { counted, durationText, numberText } from "../text/format.js";
 const AT_ONCE = 6;
 const MOST_OF_A_VERDICT = 300; // the style cuts it to the width of its column
 const [ROWS_DRAWN_MS, CAUSES_DRAWN_MS] = [150, 800];
-const AGAIN_AFTER_MS = 3000;
 
 /** @typedef {import("../compare/columns.js").Row} Row @typedef {import("../compare/columns.js").Column} Column */
 
@@ -34,7 +34,7 @@ class Comparison {
     this.timer = 0;
     /** @type {Set<string>} runs that have more than is shown */
     this.changed = new Set();
-    this.again = 0;
+    this.due = paced(() => this.again(), context.signal);
     const { params } = context;
     const typed = afterPause(() => (params.set({ filter: this.filter.value }, true), this.drawNow()), 200);
     this.filter = element("input", { type: "search", class: "wide", placeholder: "filter: lr > 0.01, status = finished", "aria-label": "filter runs", input: typed });
@@ -75,21 +75,21 @@ class Comparison {
     void this.part();
   }
 
-  /** Asks again, every few seconds: it is the whole of what a run holds that is compared. @param {Set<string>} changed */
+  /** @param {Set<string>} changed */
   refresh(changed) {
     for (const key of changed) this.changed.add(key);
-    this.again ||= window.setTimeout(async () => {
-      const keys = [...this.changed];
-      this.changed.clear();
-      await Promise.all([this.load(keys), this.pair.some(({ value }) => keys.includes(value)) && this.part(true)]);
-      this.again = 0;
-      if (this.changed.size && !this.context.signal.aborted) this.refresh(this.changed);
-    }, AGAIN_AFTER_MS);
+    if (this.changed.size) this.due();
+  }
+
+  /** Asks again: it is the whole of what a run holds that is compared. */
+  async again() {
+    const keys = [...this.changed];
+    this.changed.clear();
+    await Promise.all([this.load(keys), this.pair.some(({ value }) => keys.includes(value)) && this.part(true)]);
   }
 
   close() {
     clearTimeout(this.timer);
-    clearTimeout(this.again);
   }
 
   setStatistic() {

@@ -4,13 +4,13 @@ import { matcher } from "../charts/catalogue.js";
 import { VirtualList } from "../charts/virtual_list.js";
 import { afterPause, element, shortened } from "../dom.js";
 import { ofEachRun } from "../data/each_run.js";
+import { paced } from "../data/paced.js";
 import { counted, stepText } from "../text/format.js";
 import { load, rowAt, rowText } from "../histograms/found.js";
 import { Picture } from "../histograms/picture.js";
 import { RankChooser } from "../parts/rank_chooser.js";
 import { keepFocus } from "../parts/released.js";
 
-const AGAIN_AFTER_MS = 2000;
 const MODES = [["heat", "heat map"], ["ridge", "ridges"], ["percentiles", "percentiles"], ["step", "one step"]];
 const BY_NAME = new Intl.Collator("en", { numeric: true });
 
@@ -18,7 +18,7 @@ const BY_NAME = new Intl.Collator("en", { numeric: true });
 export function open(root, context) {
   const gallery = new Gallery(root, context);
   return {
-    refresh: (changed) => gallery.refresh(changed),
+    refresh: () => gallery.refresh(),
     state: () => gallery.read(),
     recolour: () => gallery.redraw(),
     close: () => gallery.close(),
@@ -58,9 +58,8 @@ class Gallery {
     this.tools = element("div", { class: "tools" });
     root.append(this.tools, this.note, this.host);
     this.list = new VirtualList(this.host, (entry) => new Card(this, entry), ({ title, entries }) => element("h2", { class: "group" }, shortened(title, 80), " ", element("span", { class: "note" }, String(entries.length))));
-    /** @type {Set<string>} */
-    this.changed = new Set();
-    this.timer = 0;
+    const again = () => Promise.all([this.loadNames(), ...this.cards().map((card) => card.load())]);
+    this.refresh = paced(again, context.signal);
     this.read();
   }
 
@@ -149,20 +148,7 @@ class Gallery {
     for (const card of this.cards()) card.draw();
   }
 
-  /** Asks for what is new, at most every two seconds. @param {Set<string>} changed */
-  refresh(changed) {
-    for (const key of changed) this.changed.add(key);
-    if (this.timer) return;
-    this.timer = window.setTimeout(() => {
-      this.timer = 0;
-      void this.loadNames();
-      for (const card of this.cards()) void card.load();
-      this.changed.clear();
-    }, AGAIN_AFTER_MS);
-  }
-
   close() {
-    clearTimeout(this.timer);
     this.list.close();
   }
 }

@@ -1,5 +1,6 @@
 /** A heat map of layers over steps, of any statistic that a run has of its tensors. */
 import { address } from "../data/address.js";
+import { paced } from "../data/paced.js";
 import { matcher } from "../charts/catalogue.js";
 import { afterPause, element, shortened } from "../dom.js";
 import { counted, numberText, stepText } from "../text/format.js";
@@ -10,7 +11,6 @@ import { answers } from "../layers/loading.js";
 import { keepFocus } from "../parts/released.js";
 import { NAN, NEGATIVE, POSITIVE, UNKNOWN, scaleOf } from "../layers/scale.js";
 
-const AGAIN_AFTER_MS = 3000;
 /** The share of the steps at the end of a run that, left unmeasured, is said. */
 const UNMEASURED_END = 0.1;
 const SCALES = [["", "scale: as fits"], ["log", "logarithmic"], ["linear", "linear"]];
@@ -62,7 +62,7 @@ class Layers {
     this.lastStep = 0;
     this.shown = "";
     this.asked = 0;
-    this.timer = 0;
+    this.due = paced(() => this.again(), context.signal);
     this.loading = new AbortController();
     context.signal.addEventListener("abort", () => this.loading.abort(), { once: true });
     this.loadSoon = afterPause(() => void this.load(), 60);
@@ -268,18 +268,14 @@ class Layers {
     if (this.run && changed.has(this.run.key)) this.due();
   }
 
-  /** Asks again, in a while. */
-  due() {
-    if (!this.context.source.live) return;
-    this.timer ||= window.setTimeout(() => {
-      this.timer = 0;
-      void this.list().catch((error) => this.context.signal.aborted || this.context.fail(error));
-      void this.details.read();
-    }, AGAIN_AFTER_MS);
+  async again() {
+    const { context } = this;
+    if (!context.source.live) return;
+    const listed = this.list().catch((error) => context.signal.aborted || context.fail(error));
+    await Promise.all([listed, this.details.read()]);
   }
 
   close() {
-    clearTimeout(this.timer);
     this.observer.disconnect();
   }
 }

@@ -1,10 +1,10 @@
 /** The first view: what is wrong with each chosen run, since when, why, and what to try. The worst run comes first. */
 import { address } from "../data/address.js";
+import { paced } from "../data/paced.js";
 import { element, shortened } from "../dom.js";
 import { whenRead } from "../parts/released.js";
 import { Session, stateOf, steps } from "../verdict/session.js";
 
-const AGAIN_AFTER_MS = 3000;
 const ORDER = ["bad", "warn", "", "good"];
 
 /** @param {HTMLElement} root @param {import("../context.js").Context} context @returns {import("../context.js").View} */
@@ -33,15 +33,14 @@ class RunCard {
     /** @type {Session[]} */
     this.sessions = [];
     this.shown = "";
-    this.timer = 0;
-    this.loadedAt = 0;
+    this.due = paced(() => this.load(), context.signal);
     /** @type {any} */
     this.found = null;
     this.mark = element("span", { class: "mark" });
     this.body = element("div", null, element("p", { class: "note" }, "Asking the run…"));
     this.element = element("article", { class: "verdict-card", "aria-label": `verdict of ${shortened(run.name, 80)}` },
       element("h2", { title: run.folder }, element("span", { class: `swatch run-${run.place % 8}` }), shortened(run.name, 80), " ", this.mark), this.body);
-    void this.load();
+    this.due();
   }
 
   /** The worst first; what was not answered yet stays where it is. */
@@ -50,17 +49,7 @@ class RunCard {
     return ORDER.indexOf(this.found.state) - (this.found.causes[0]?.confidence ?? 0) / 2;
   }
 
-  /** Asks again, at most every few seconds. */
-  due() {
-    if (this.timer) return;
-    this.timer = window.setTimeout(() => {
-      this.timer = 0;
-      void this.load();
-    }, Math.max(0, this.loadedAt + AGAIN_AFTER_MS - Date.now()));
-  }
-
   async load() {
-    this.loadedAt = Date.now();
     try {
       const found = await this.context.source.json(address("verdict", { run: this.run.key }), { signal: this.context.signal });
       if (this.context.signal.aborted) return;
@@ -115,7 +104,6 @@ class RunCard {
   }
 
   close() {
-    clearTimeout(this.timer);
     this.sessions.forEach((session) => session.close());
   }
 }
