@@ -122,6 +122,34 @@ def test_histograms_of_two_runs_lie_over_each_other_in_each_form(page, served):
     assert not serious_findings(page)
 
 
+def test_histograms_are_those_of_the_rank_that_is_chosen(page, tmp_path):
+    for rank, count in enumerate((10, 20)):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:
+            run.histogram("weights/fc", np.arange(count), step=0)
+    with viewer(tmp_path) as url:
+        page.goto(f"{url}#/histograms")
+        counts = page.locator(".histogram-card .counts")
+        expect(counts).to_contain_text("10 elements")
+        page.get_by_label("rank", exact=True).select_option("1")
+        expect(counts).to_contain_text("20 elements")
+        page.go_back()
+        expect(counts).to_contain_text("10 elements")
+        page.goto("about:blank")
+
+
+def test_an_address_opens_its_layer_where_another_one_is_open(page, served):
+    go(page, served, "layers", "healthy", row="0.weight")
+    opened = page.locator(".details h2 code")
+    expect(opened).to_have_text("0.weight")
+    go(page, served, "layers", "healthy", row="2.bias", step=7)
+    expect(opened).to_have_text("2.bias")
+    expect(page.get_by_role("link", name="its chart at step 7")).to_be_visible()
+    page.get_by_role("navigation", name="views").get_by_role("link", name="Layers").click()
+    expect(opened).to_be_hidden()
+    page.go_back()
+    expect(opened).to_have_text("2.bias")
+
+
 def test_hostile_and_long_names_are_shown_as_text(page, served):
     go(page, served, "layers", "hostile")
     expect(page.get_by_role("application")).to_be_visible()

@@ -81,6 +81,7 @@ class Gallery {
     if (rank !== this.rank) {
       this.rank = rank;
       this.entries.clear();
+      this.list.forget(); // what is drawn is of another rank
       void this.loadNames();
     } else {
       this.arrange();

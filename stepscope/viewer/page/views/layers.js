@@ -61,6 +61,8 @@ class Layers {
     this.toolsShown = "";
     this.lastStep = 0;
     this.shown = "";
+    /** Whether the address may name another row than the one that is open. */
+    this.moved = true;
     this.asked = 0;
     this.due = paced(() => this.again(), context.signal);
     this.loading = new AbortController();
@@ -80,6 +82,7 @@ class Layers {
 
   async read() {
     const { params, runs, fail, signal } = this.context;
+    this.moved = true;
     this.run = runs.find(({ key }) => key === params.get("run")) ?? runs[0];
     this.rank = Number(params.get("rank", String(Math.min(...(this.run?.ranks.length ? this.run.ranks : [0]))))) || 0;
     this.scope = params.get("scope");
@@ -192,15 +195,16 @@ class Layers {
 
   /** @param {import("../layers/heat_map.js").Cells} cells */
   take(cells) {
-    const fresh = this.shown !== `${this.listed} ${this.statistic?.key}`;
+    const looks = this.moved || this.shown !== `${this.listed} ${this.statistic?.key}`;
+    this.moved = false;
     this.shown = `${this.listed} ${this.statistic?.key}`;
     this.cells = cells;
     this.draw();
     if (cells.behind) this.due();
     const [row, step] = [this.context.params.get("row"), Number(this.context.params.get("step") || "NaN")];
-    if (!fresh || !row) return;
-    const place = this.map.rows.findIndex((one) => cells.tensors[one] === row || cells.tensors[one].startsWith(`${row}.`));
-    if (place < 0) this.details.clear(); // the run before had it
+    if (!looks) return;
+    const place = row ? this.map.rows.findIndex((one) => cells.tensors[one] === row || cells.tensors[one].startsWith(`${row}.`)) : -1;
+    if (place < 0) this.details.clear(); // it names none, or the run before had it
     else this.open({ row: place, step: Number.isNaN(step) ? cells.lastStep : step });
   }
 
