@@ -56,7 +56,7 @@ class _Segments:
         numbers = [-(-length // _CHUNK) for length in lengths]
         chunks = [min(_CHUNK, length - start) for length in lengths for start in range(0, length, _CHUNK)]
         # From pinned memory the copy waits for nothing.
-        plan = torch.tensor([*lengths, *numbers, *chunks], pin_memory=device.type == "cuda")
+        plan = torch.tensor([*lengths, *numbers, *chunks], device="cpu", pin_memory=device.type == "cuda")
         plan = plan.to(device, non_blocking=True)
         self._numbers, self._chunks = plan[len(lengths) : 2 * len(lengths)], plan[2 * len(lengths) :]
         self.rows = torch.repeat_interleave(plan[: len(lengths)], output_size=sum(lengths))
