@@ -1,7 +1,7 @@
 """The functions of module.c, module_samples.c and module_trees.c.
 
 Arrays are contiguous, in the dtypes that are given; results are for ``numpy.frombuffer``. Other Python threads run
-meanwhile. Arrays that do not fit together raise ``ValueError``.
+meanwhile, except in ``rows``. Arrays that do not fit together raise ``ValueError``.
 """
 
 from typing import Any

@@ -41,6 +41,16 @@ int seek_entry(tree *made, const int64_t *wanted, int n);
 int next_entry(tree *made);
 int read_entry(tree *made, entry *found);
 
+/* ---- searches.c ---- */
+
+typedef struct {  /* what is looked for in an index, and the fields that are kept of it, with what they held */
+    int64_t wanted[KEYS + 1], fields[FIELDS];
+    int n_wanted, n_fields, n_keys, any_first;
+    int64_t *values, n, room;
+} search;
+
+int search_entries(tree *made, search *given);
+
 static inline uint64_t big_endian(const uint8_t *at, int bytes) {
     uint64_t value = 0;
     for (int i = 0; i < bytes; i++) value = value << 8 | at[i];

@@ -9,19 +9,18 @@ import importlib.util
 import math
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import threading
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import sample_fuzzing
+import tree_fuzzing
 from tracker_adapters.histograms.columns import HistogramColumns
 from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.histograms.layout import MOMENTS, TALLIES
@@ -186,44 +185,50 @@ def check_columns(kernels: Any, random: np.random.Generator, done: Counter[str])
     assert [len(blob) >= 8 * len(MOMENTS) + len(TALLIES) for blob in blobs] == [True] * rows
 
 
-def check_trees(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
-    """Reads a small database as SQLite does, and then with some of its bytes changed, which must do no harm."""
-    integers = [int(random.integers(-(2**63), 2**63) >> random.integers(0, 64)) for _ in range(random.integers(1, 900))]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.db"
-        with closing(sqlite3.connect(path)) as database:
-            database.execute("CREATE TABLE a(number INTEGER PRIMARY KEY, one, text)")
-            database.execute("CREATE TABLE b(a, b, c REAL, PRIMARY KEY(a, b)) WITHOUT ROWID")
-            texts = ("ü" * int(random.integers(0, 9)) ** 5 if random.random() < 0.05 else "" for _ in integers)
-            rows = [(one, random.choice([None, 1, 0.5, b"x"]), text) for one, text in zip(integers, texts, strict=True)]
-            database.executemany("INSERT OR IGNORE INTO a VALUES (?,?,?)", rows)
-            keys = ((one >> 60, one, random.choice([1.0, 0.5, math.nan])) for one in integers)
-            database.executemany("INSERT OR IGNORE INTO b VALUES (?,?,?)", keys)
-            database.commit()
-            roots = dict(database.execute("SELECT name, rootpage FROM sqlite_master WHERE rootpage"))
-            wanted = int(random.choice(integers))
-            expected = database.execute("SELECT * FROM a WHERE number >= ? ORDER BY number", (wanted,)).fetchall()
-            keyed = database.execute("SELECT c FROM b WHERE b = ? ORDER BY a", (wanted,)).fetchall()
-        content = bytearray(path.read_bytes())
-        for damaged in range(8):
-            with path.open("r+b") as stream:
-                file, fields, number = stream.fileno(), np.array([~2]).tobytes(), np.array([wanted]).tobytes()
-                try:
-                    found = kernels.rows(file, roots["a"], wanted, 2**63 - 1)
-                    entries = np.frombuffer(kernels.entries(file, roots["b"], 2, number, True, fields))
-                    if not damaged:
-                        assert [(row[0], *row[2:]) for row in found] == expected
-                        np.testing.assert_array_equal(entries, np.array([row[0] for row in keyed], np.float64))
-                    done["trees"] += 1
-                except (ValueError, UnicodeDecodeError):
-                    assert damaged, "a sound database was refused"
-                    done["refused trees"] += 1
-                for _ in range(random.integers(1, 4)):
-                    changed = int(random.integers(len(content)) if random.random() < 0.5 else random.integers(40))
-                    page = int(random.integers(len(content) // 4096)) * 4096 if random.random() < 0.9 else 0
-                    changed = page + changed % 4096
-                    stream.seek(changed)
-                    stream.write(bytes([int(random.integers(256))]))
+def check_cut(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Cuts tensors of any length, whose memory is never read, some of which make no sense: those are refused."""
+    n, number = int(random.integers(1, 30)), int(random.integers(1, 70) if random.random() < 0.9 else 2**16)
+    table = np.zeros((n, 5), np.int64)
+    table[:, 0] = np.cumsum(random.random(n) < 0.6)
+    table[:, 0] -= table[0, 0]
+    table[:, 1] = random.integers(1, 2**47, n)
+    table[:, 2] = random.integers(0, 2 ** random.integers(1, 32), n)
+    table[:, 3] = random.integers(0, 4, n)[table[:, 0]]
+    table[:, 4] = random.integers(1, 2**47, n)
+    makes_sense = random.random() < 0.8
+    if not makes_sense:
+        row, column = random.integers(n), random.integers(3)
+        table[row, column] = random.choice([-(2**62), -1, 0, 2**33, 2**62])
+    try:
+        shares, pieces, tensors = kernels.cut(table, number)
+    except ValueError:
+        assert not makes_sense, table
+        done["refused cuts"] += 1
+        return
+    done["cuts"] += 1
+    firsts = np.frombuffer(shares, np.int64).reshape(-1, 3)[:, 0]
+    cut, parts = np.frombuffer(pieces, np.int64).reshape(-1, 5), np.frombuffer(tensors, np.int64)
+    assert firsts[0] == 0 and firsts[-1] == len(cut) and (np.diff(firsts) >= 0).all() and len(firsts) <= number + 1
+    lengths = np.bincount(parts[cut[:, 0]], cut[:, 2], table[-1, 0] + 1)
+    np.testing.assert_array_equal(lengths, np.bincount(table[:, 0], table[:, 2]))
+    assert set(cut[:, 3]) <= set(table[:, 3])
+
+
+def check_joining(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None:
+    """Joins mean and m2 of two parts of a tensor, which are then those of the whole."""
+    whole = random.standard_normal(int(random.integers(1, 200))) * 10.0 ** random.integers(-100, 100)
+    ours, theirs = np.split(whole, [int(random.integers(len(whole)))])
+    given = ((len(one), one.mean(), one.var() * len(one)) if len(one) else (0, 0.0, 0.0) for one in (ours, theirs))
+    mean, m2 = kernels.join(*next(given), *next(given))
+    scale = np.abs(whole).max()
+    np.testing.assert_allclose(mean, whole.mean(), rtol=1e-12, atol=1e-12 * scale)
+    np.testing.assert_allclose(m2, whole.var() * len(whole), rtol=1e-9, atol=1e-12 * scale**2)
+    done["joined"] += 1
+
+
+CHECKS = (
+    check_measure, check_cut, check_joining, check_spread, check_samples, check_columns, tree_fuzzing.check,
+)  # fmt: skip
 
 
 def fuzz(kernels: Any, rounds: int, seed: int) -> Counter[str]:
@@ -231,7 +236,7 @@ def fuzz(kernels: Any, rounds: int, seed: int) -> Counter[str]:
     random, done = np.random.default_rng(seed), Counter[str]()
     before = kernels.instruction_sets()[-1]
     for _ in range(rounds):
-        for check in (check_measure, check_spread, check_samples, check_columns, check_trees):
+        for check in CHECKS:
             check(kernels, random, done)
     kernels.use(before)
     return done
