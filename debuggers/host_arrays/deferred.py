@@ -9,7 +9,7 @@ from tracker_adapters.errors import ArtifactError
 from tracker_adapters.values import narrow_floats
 
 from debuggers.host_arrays.block_memory import Empty
-from debuggers.host_arrays.graph_capture import is_capturing, refuse_capture
+from debuggers.host_arrays.graph_capture import beside_captures, is_capturing, refuse_capture
 from debuggers.host_arrays.readable import readable_tensor
 from debuggers.torch_import import torch
 
@@ -71,7 +71,8 @@ class DeferredTensor:
     def resolve(self) -> npt.NDArray[Any]:
         """Waits for the copy and returns it; bfloat16 and float8 come back with their ml_dtypes dtype."""
         if self._event is not None:
-            self._event.synchronize()
+            with beside_captures():
+                self._event.synchronize()
             self._event = None
         return self._array
 

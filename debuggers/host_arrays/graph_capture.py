@@ -1,7 +1,15 @@
 """Keeps measuring out of CUDA graphs: what is enqueued while one is captured runs at each replay, and not now."""
 
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
 from debuggers.errors import CapturedGraphError
 from debuggers.torch_import import torch
+
+_OF_THIS_THREAD = 1  # CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 
 
 def is_capturing() -> bool:
@@ -22,3 +30,31 @@ def refuse_capture() -> None:
             "to be called outside of torch.cuda.graph, where the gradients and weights that a replay leaves can be "
             "measured"
         )
+
+
+@contextmanager
+def beside_captures() -> Iterator[None]:
+    """Within the block this thread may wait for a device while another one captures a CUDA graph.
+
+    ``torch.cuda.graph`` captures in a mode in which CUDA refuses that to all threads, and ends the capture with an
+    error.
+    """
+    exchange = _exchange_capture_mode()
+    if exchange is None:
+        yield
+        return
+    mode = ctypes.c_int(_OF_THIS_THREAD)
+    exchange(ctypes.byref(mode))  # of this thread alone; the mode that it had is put in its place
+    try:
+        yield
+    finally:
+        exchange(ctypes.byref(mode))
+
+
+@cache
+def _exchange_capture_mode() -> Callable[[Any], Any] | None:
+    """The function of CUDA's driver; None where there is none, as on AMD's devices."""
+    try:
+        return getattr(ctypes.CDLL("libcuda.so.1"), "cuThreadExchangeStreamCaptureMode", None)
+    except OSError:
+        return None
