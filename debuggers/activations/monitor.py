@@ -60,8 +60,8 @@ class ActivationMonitor(Closing):
         uncovered: Chosen modules whose forward was not seen in the last step: unused, compiled, or bypassed by code
             that uses their weights alone.
         skipped_calls: Calls of one module beyond 16 in one forward pass, in all steps.
-        lost_outputs: Outputs, and gradients with respect to them, that changed in place before they were measured, in
-            all steps: at most one of each for each module that begins to do so in mid-training; see
+        lost_outputs: Outputs, and gradients with respect to them, that changed in place or were freed before they were
+            measured, in all steps: at most one of each for each module that begins to do so in mid-training; see
             ``debuggers.activations.output_rows``.
         without_gradient: Outputs that required no gradient (frozen, ``no_grad``) although ``gradients`` is set.
     """

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
+from debuggers.measurement.plain_values import was_freed
 from debuggers.torch_import import torch
 from debuggers.torch_internals.tensors import version_of
 
@@ -26,12 +27,13 @@ class OutputRows:
 
     A later operation may change an output in place, so it is measured at once, unless an earlier output of its module
     was held for a while and seen to stay as it was: then it waits to be measured with a few others. torch counts the
-    changes of a tensor, for autograd; an output that changed while it waited is not recorded but counted, and its
-    module's outputs never wait again. Writes that torch does not count, as through ``.data``, are not seen.
+    changes of a tensor, for autograd; an output that changed while it waited, or whose memory was freed, is not
+    recorded but counted, and its module's outputs never wait again. Writes that torch does not count, as through
+    ``.data``, are not seen.
 
     Attributes:
         names: The name of each output, in order.
-        lost: Outputs that changed while they waited.
+        lost: Outputs that changed, or were freed, while they waited.
     """
 
     def __init__(self) -> None:
@@ -71,7 +73,7 @@ class OutputRows:
         unchanged = []
         for slot, tensor, version, producer in waiting:
             is_measured = self._rows[slot] is not None
-            if version_of(tensor) != version:
+            if version_of(tensor) != version or was_freed(tensor):
                 producer.waits = False
                 self.lost += not is_measured
             elif not is_measured:

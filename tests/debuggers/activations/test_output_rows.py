@@ -35,6 +35,21 @@ def test_a_new_module_is_measured_at_once_and_observed_until_the_forward_pass_en
     assert layer.waits is not change
 
 
+def test_an_output_that_is_freed_is_measured_at_once_and_takes_no_other_along():
+    rows, layer, new, other = OutputRows(), Layer(waits=True), Layer(), Layer(waits=True)
+    freed = [torch.ones(3), torch.ones(3)]
+    rows.add("freed while it waits", freed[0], layer)
+    rows.add("freed after it was measured", freed[1], new)
+    rows.add("kept", torch.zeros(3), other)
+    for output in freed:
+        output.untyped_storage().resize_(0)
+    rows.flush()
+
+    assert means(rows) == {"freed after it was measured": 1.0, "kept": 0.0}
+    assert rows.lost == 1
+    assert (layer.waits, new.waits, other.waits) == (False, False, True)
+
+
 def test_outputs_that_wait_are_measured_together_at_the_end():
     rows, outputs = OutputRows(), [torch.full((3,), float(value)) for value in range(4)]
     for value, output in enumerate(outputs):
