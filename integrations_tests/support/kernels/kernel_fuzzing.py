@@ -192,7 +192,7 @@ def check_cut(kernels: Any, random: np.random.Generator, done: Counter[str]) -> 
     table[:, 0] = np.cumsum(random.random(n) < 0.6)
     table[:, 0] -= table[0, 0]
     table[:, 1] = random.integers(1, 2**47, n)
-    table[:, 2] = random.integers(0, 2 ** random.integers(1, 32), n)
+    table[:, 2] = random.integers(0, 2 ** random.integers(1, 29), n)
     table[:, 3] = random.integers(0, 4, n)[table[:, 0]]
     table[:, 4] = random.integers(1, 2**47, n)
     makes_sense = random.random() < 0.8
