@@ -258,6 +258,37 @@ def test_values_whose_range_overflows_are_drawn(page, tmp_path):
         until(lambda: canvas.evaluate(height) > 0.5)  # the line's blue goes from its lowest to its highest value
 
 
+def test_a_value_between_two_that_are_not_drawn_is_a_point(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(300):
+            run.scalar("turns", (-1) ** step * (step + 1.0), step=step)
+    colours = """canvas => {
+        const { width, height } = canvas;
+        const { data } = canvas.getContext("2d").getImageData(width / 4, height / 8, width / 2, height / 2);
+        return data.filter((_, place) => place % 4 === 2 && data[place] > data[place - 2] + 40).length;
+    }"""
+    with viewer_of(page, tmp_path / "run") as url:
+        page.goto(f"{url}#/charts?log=1")
+        assert drawn(page, "turns").locator("canvas").evaluate(colours) > 100
+
+
+def test_no_label_of_an_axis_is_cut_off(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for part in range(5):
+            run.scalar("tokens", part * 0.5e16, step=part * 500_000)
+    room = """over => {
+        const pen = document.createElement("canvas").getContext("2d");
+        pen.font = "11px system-ui, sans-serif";
+        const [inner, outer] = [over.getBoundingClientRect(), over.parentElement.getBoundingClientRect()];
+        return [inner.left - outer.left - pen.measureText("1.5e16").width, outer.right - inner.right - pen.measureText("2,000,000").width / 2];
+    }"""
+    with viewer_of(page, tmp_path / "run") as url:
+        page.goto(f"{url}#/charts")
+        left, right = drawn(page, "tokens").locator(".u-over").evaluate(room)
+    assert left >= 15  # the ticks, and what is between them and the labels
+    assert right >= 0
+
+
 def test_a_long_series_is_saved_with_all_its_points_too(page, tmp_path):
     with stepscope.open_run(tmp_path / "long", sinks=[]) as run:
         for step in range(45_000):

@@ -9,12 +9,12 @@ const { places } = await import(new URL("charts/moving.js", PAGE));
 const { logPlaces } = await import(new URL("charts/grid.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
-const { cells, union } = await import(new URL("charts/joined.js", PAGE));
+const { alone, cells, union } = await import(new URL("charts/joined.js", PAGE));
 const { divisorOf } = await import(new URL("charts/heights.js", PAGE));
 const { barPixels, spread } = await import(new URL("histograms/spread.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
-const { numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
+const { durationText, durationTexts, numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
 const { nameText, visible } = await import(new URL("text/visible.js", PAGE));
 const { Turns, staticSource } = await import(new URL("data/source.js", PAGE));
@@ -126,6 +126,23 @@ test("texts are short and telling", () => {
   assert.deepEqual([0, -0.5, 800000, 2000000, -15e6, 0.1 + 0.2, 3e-5].map(tickText), ["0", "-0.5", "800000", "2e6", "-1.5e7", "0.3", "3e-5"]);
   assert.equal(shortened("layers.".padEnd(4096, "x"), 21).length, 21);
   assert.ok(!/\p{Surrogate}/u.test(shortened("😀".repeat(50), 20)));
+});
+
+test("durations have no 60th second or minute, and those of an axis differ", () => {
+  assert.deepEqual([0.0625, 59.96, 119.7, 3599.6, 7199.6, 86399, 90000].map(durationText), ["63 ms", "1 min 0 s", "2 min 0 s", "1 h 0 min", "2 h 0 min", "1 d 0 h", "1 d 1 h"]);
+  assert.deepEqual(durationTexts([0, 60, 120]), ["0 ms", "1 min 0 s", "2 min 0 s"]);
+  assert.deepEqual(durationTexts([0.06, 0.0602, 0.0604]), ["60.0 ms", "60.2 ms", "60.4 ms"]);
+  assert.deepEqual(durationTexts([12.342, 12.344, 12.346]), ["12.342 s", "12.344 s", "12.346 s"]);
+  assert.deepEqual(durationTexts([7190, 7200, 7210]), ["1:59:50", "2:00:00", "2:00:10"]);
+  assert.deepEqual(durationTexts([3599.5, 3600, 3600.5]), ["0:59:59.5", "1:00:00.0", "1:00:00.5"]);
+  assert.deepEqual(durationTexts([90000, 91200, 92400]), ["25 h 0 min", "25 h 20 min", "25 h 40 min"]);
+});
+
+test("points between gaps are alone, whatever other lines have there", () => {
+  const [gap, other] = [null, undefined];
+  assert.deepEqual(alone([1, gap, 2, gap, 3, 4, gap, other, 5, other, gap, 6]), [0, 2, 8, 11]);
+  assert.deepEqual(alone([gap, 1, other, 2]), []);
+  assert.deepEqual(alone([]), []);
 });
 
 test("who gives up while waiting takes no turn", async () => {

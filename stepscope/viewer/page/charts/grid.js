@@ -1,7 +1,40 @@
-/** Where a logarithmic axis has lines and labels: uPlot looks for them by steps that are rounded, which may never end. */
+/** Where axes have lines and labels, and what room these take; and the points that no line joins. */
+import { alone } from "./joined.js";
 
 const MOST_POWERS = 8;
 const ROUNDING = 1 + 1e-9;
+
+/** The length of an axis's ticks, and what is between them and its labels. */
+const BESIDE = 17;
+const [LEAST_RIGHT, ABOVE] = [12, 8];
+
+/** The width of the widest label in pixels. @param {import("uplot")} chart @param {string[] | null | undefined} labels @param {string} font */
+function widest({ ctx }, labels, font) {
+  ctx.save();
+  ctx.font = font;
+  const widths = (labels ?? []).flatMap((label) => String(label ?? "").split("\n")).map((line) => ctx.measureText(line).width);
+  ctx.restore();
+  return Math.max(0, ...widths);
+}
+
+/**
+ * The width of a y axis in which no label is cut off: what is left of it would read as another number.
+ * @param {number} least @param {string} font
+ * @returns {import("uplot").Axis.Size}
+ */
+export const roomLeft = (least, font) => (chart, labels) => Math.max(least, Math.ceil(widest(chart, labels, font)) + BESIDE);
+
+/**
+ * What is around a chart: on the right, half of a label below that may be in the middle of the last place.
+ * @param {string} font @returns {import("uplot").Padding}
+ */
+export const paddings = (font) => [ABOVE, (chart) => Math.max(LEAST_RIGHT, Math.ceil(widest(chart, /** @type {any} */ (chart.axes[0])._values, font) / 2) + 1), 0, 0];
+
+/**
+ * How a line's points look: all where they have room, otherwise those that no line joins.
+ * @param {string} colour @returns {import("uplot").Series.Points}
+ */
+export const pointsOf = (colour) => ({ size: 4, fill: colour, filter: (chart, series, all, gaps) => (all || !gaps?.length ? null : alone(chart.data[series])) });
 
 /**
  * The places between two positive numbers, from every digit to few powers of ten, as they have room.
@@ -23,7 +56,7 @@ export function logPlaces(low, high) {
 }
 
 /**
- * What uPlot's axis needs to be drawn so, beside the scale's ``distr``.
+ * What uPlot's axis needs to be drawn so: it looks for places by steps that are rounded, which may never end; beside the scale's ``distr``.
  * @param {boolean} log
  * @returns {Partial<import("uplot").Axis>}
  */

@@ -47,3 +47,20 @@ export function cells(values, at, length, positive) {
   }
   return column;
 }
+
+/**
+ * The places of points between two gaps: no line leads to them.
+ * @param {Cells | ArrayLike<number | null | undefined>} column @returns {number[]}
+ */
+export function alone(column) {
+  const found = [];
+  let [length, last] = [0, -1];
+  for (let place = 0; place <= column.length; place++) {
+    const value = place < column.length ? column[place] : null;
+    if (value === undefined) continue;
+    if (value === null && length === 1) found.push(last);
+    length = value === null ? 0 : length + 1;
+    last = place;
+  }
+  return found;
+}

@@ -1,9 +1,9 @@
 /** One uPlot: the lines of a series, one for each run, over each other. */
 import uPlot from "uplot";
 import { cssColour } from "../dom.js";
-import { durationText, tickText } from "../text/format.js";
+import { durationTexts, tickText } from "../text/format.js";
 import { runDash } from "../shell/theme.js";
-import { axisOf } from "./grid.js";
+import { axisOf, paddings, pointsOf, roomLeft } from "./grid.js";
 import { drawable, heights, logHeights } from "./heights.js";
 import { cells, union } from "./joined.js";
 import { placesOf } from "./line.js";
@@ -100,7 +100,7 @@ export class Plot {
         series.push({ points: { show: false } }, { points: { show: false } });
       }
       if (this.look.smoothing) series.push({ stroke: faded(colour, 0.35), width: 1, points: { show: false } });
-      series.push({ stroke: colour, width: 1.5, dash, points: { size: 4, fill: colour } });
+      series.push({ stroke: colour, width: 1.5, dash, points: pointsOf(colour) });
     }
     const [text, grid] = [cssColour("--muted"), { stroke: cssColour("--grid"), width: 1 }];
     const axis = { stroke: text, grid, ticks: grid, font: FONT };
@@ -109,11 +109,11 @@ export class Plot {
       series,
       bands,
       legend: { show: false },
-      padding: [8, 12, 0, 0],
+      padding: paddings(FONT),
       scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
       axes: [
-        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => ticks.map(durationText) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
-        { ...axis, ...axisOf(log), size: 56, values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
+        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => durationTexts(ticks) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
+        { ...axis, ...axisOf(log), size: roomLeft(56, FONT), values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
       ],
       cursor: {
         drag: { x: true, y: false, setScale: false },

@@ -100,7 +100,8 @@ export class SmallLines {
     pen.textAlign = "center";
     pen.textBaseline = "top";
     for (const x of ticks(this.range.x, Math.max(2, Math.floor(width / 110)))) {
-      pen.fillText(numberText(x), across(x), height - BELOW + 4);
+      const half = pen.measureText(numberText(x)).width / 2;
+      pen.fillText(numberText(x), Math.min(across(x), width - half), height - BELOW + 4);
       line(pen, across(x), ABOVE, across(x), height - BELOW);
     }
     pen.textAlign = "right";

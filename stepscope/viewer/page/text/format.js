@@ -26,12 +26,33 @@ export const stepText = (step) => `${Math.abs(step) > Number.MAX_SAFE_INTEGER ? 
 
 /** @param {number} seconds */
 export function durationText(seconds) {
-  const size = Math.abs(seconds);
+  const [size, sign] = [Math.abs(seconds), seconds < 0 ? "-" : ""];
+  const [wholeSeconds, minutes, hours] = [1, 60, 3600].map((unit) => Math.round(size / unit));
   if (size < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (size < 60) return `${Number(seconds.toPrecision(3))} s`;
-  if (size < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (size < 86400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
-  return `${Math.floor(seconds / 86400)} d ${Math.round((seconds % 86400) / 3600)} h`;
+  if (wholeSeconds < 60) return `${Number(seconds.toPrecision(3))} s`;
+  if (minutes < 60) return `${sign}${Math.floor(wholeSeconds / 60)} min ${wholeSeconds % 60} s`;
+  if (hours < 24) return `${sign}${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  return `${sign}${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+/**
+ * Durations at an axis, with as many digits as tell them apart where they are close together.
+ * @param {number[]} ticks in seconds, as far from each other as the first two
+ */
+export function durationTexts(ticks) {
+  const texts = ticks.map(durationText);
+  if (new Set(texts).size === ticks.length) return texts;
+  const apart = ticks[1] - ticks[0];
+  const digits = (/** @type {number} */ unit) => Math.min(9, Math.max(0, Math.ceil(-Math.log10(apart / unit) - 1e-9)));
+  const most = Math.max(...ticks.map(Math.abs));
+  if (most < 1) return ticks.map((tick) => `${(tick * 1000).toFixed(digits(1e-3))} ms`);
+  if (most < 60) return ticks.map((tick) => `${tick.toFixed(digits(1))} s`);
+  return ticks.map((tick) => {
+    const [units, sign] = [Number(Math.abs(tick).toFixed(digits(1))), tick < 0 ? "-" : ""];
+    const [hours, minutes, seconds] = [Math.floor(units / 3600), Math.floor(units / 60) % 60, (units % 60).toFixed(digits(1))];
+    const two = (/** @type {string} */ part) => (part.split(".")[0].length < 2 ? `0${part}` : part);
+    return apart >= 60 ? `${sign}${hours} h ${minutes} min` : `${sign}${hours}:${two(String(minutes))}:${two(seconds)}`;
+  });
 }
 
 /** @param {number | null | undefined} ms */

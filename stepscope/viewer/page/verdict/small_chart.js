@@ -1,7 +1,7 @@
 /** A small chart of one signal: one line, or one for each of a few tensors, and where a cause begins. */
 import uPlot from "uplot";
 import { address } from "../data/address.js";
-import { axisOf } from "../charts/grid.js";
+import { axisOf, paddings, pointsOf, roomLeft } from "../charts/grid.js";
 import { drawable, heights, logHeights } from "../charts/heights.js";
 import { cells, union } from "../charts/joined.js";
 import { lineOf } from "../charts/line.js";
@@ -13,6 +13,7 @@ const HEIGHT = 140;
 const WIDTH = 300;
 const LARGEST_RATIO = 1000;
 const COLOURS = 8;
+const FONT = "10px system-ui, sans-serif";
 
 /**
  * @typedef {{signal: string, unit: string, names: string[], tensors: string[]}} Signal
@@ -77,21 +78,22 @@ export class SmallChart {
     const { divisor, columns } = drawable(drawn, log);
     const several = lines.length > 1 || this.signal.tensors[0] !== "";
     const grid = { stroke: cssColour("--grid"), width: 1 };
-    const axis = { stroke: cssColour("--muted"), grid, ticks: grid, font: "10px system-ui, sans-serif" };
+    const axis = { stroke: cssColour("--muted"), grid, ticks: grid, font: FONT };
     this.chart?.destroy();
     this.chart = new uPlot({
       width: Math.max(160, this.host.clientWidth || WIDTH),
       height: HEIGHT,
+      padding: paddings(FONT),
       legend: { show: false },
       cursor: { show: false },
       scales: { x: { time: false }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
       series: [{}, ...lines.map((_, which) => {
         const stroke = cssColour(`--run-${(several ? which : this.colour) % COLOURS}`);
-        return { stroke, width: 1.5, points: { size: 4, fill: stroke } };
+        return { stroke, width: 1.5, points: pointsOf(stroke) };
       })],
       axes: [
         { ...axis, size: 28, values: (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) },
-        { ...axis, ...axisOf(log), size: 50, values: (_, ticks) => ticks.map((tick) => tickText(tick * divisor)) },
+        { ...axis, ...axisOf(log), size: roomLeft(50, FONT), values: (_, ticks) => ticks.map((tick) => tickText(tick * divisor)) },
       ],
       hooks: { draw: [(chart) => this.marks(chart)] },
     }, /** @type {any} */ ([x, ...columns]), this.host);
