@@ -19,6 +19,7 @@ from debuggers.observed_training.random_calls import RandomCalls
 from debuggers.observed_training.validations import Validations
 from debuggers.signals.entrances import Entrances
 from debuggers.signals.modes import acts_in_training
+from debuggers.signals.single_rows import follows_single_row
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number
 from debuggers.torch_internals.modules import is_replica
@@ -38,7 +39,8 @@ class ForwardCalls:
 
     Attributes:
         outputs: The nodes of the outputs since the last step; see ``output_nodes``.
-        inputs: The first batch, of the first training call.
+        inputs: The first batch, of the first training call that is looked at closely; of a later one if that was of one
+            row and the later one is of several such.
         first_outputs: What that returned.
         values: The first floating-point output of the last call that was looked at closely, until its step ends; None
             for a large one.
@@ -181,7 +183,7 @@ class ForwardCalls:
 
     def _see_first(self, tensor: torch.Tensor) -> None:
         """Takes the first tensor of a call that is looked at closely."""
-        if self.inputs is None:
+        if self.inputs is None or follows_single_row(self.inputs.shape, tensor.shape):
             self.inputs = batch_facts(tensor)
         kind = tensor.device.type
         is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
@@ -216,10 +218,11 @@ class ForwardCalls:
             values = next((one for one in found if one.is_floating_point() and one.ndim), None)
             if module is self._model:
                 self.mixed.call_ends(values)
-            if values is not None and self.first_outputs is None:
+            known = self.first_outputs
+            if values is not None and (known is None or follows_single_row(known.shape, values.shape)):
                 if module is self._model:
                     self.first_outputs = batch_facts(values)
-                else:
+                elif known is None:
                     self._of_part = batch_facts(values)
             small = values is not None and values.numel() <= _MOST_HELD
             self.values = values.detach() if values is not None and small else None

@@ -10,7 +10,9 @@ from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.signals.batch import BatchSignals
 from debuggers.signals.entrances import Entrances
 from debuggers.signals.machine import unqueued_s
+from debuggers.signals.single_rows import follows_single_row
 from debuggers.torch_import import torch
+from debuggers.utils import tensors_in
 
 
 class PassBegins(Protocol):
@@ -24,9 +26,10 @@ class ModelPasses:
     """Observes a model from ``attach`` to ``detach``; between them the model has no hook.
 
     The batch of a step is that of its first training pass: gradients are on, and no backward pass runs. If that ran in
-    eval mode and a later one does not, as when a validation came first, it is that of the later one. Where a loop calls
-    the model's parts, a pass is the first call of each: it begins with the first one's inputs, and returns what the
-    last one does. What is called several times in a step is given some of its inputs each time: they are left out.
+    eval mode and a later one does not, as when a validation came first, it is that of the later one; also if it was of
+    one row and the later one is of several, as when an action was chosen first. Where a loop calls the model's parts, a
+    pass is the first call of each: it begins with the first one's inputs, and returns what the last one does. What is
+    called several times in a step is given some of its inputs each time: they are left out.
 
     Attributes:
         begun_s: When the first training pass of the step began, by ``unqueued_s``; None before it.
@@ -74,6 +77,7 @@ class ModelPasses:
         self._depth = 0
         self._is_first = True
         self._training: bool | None = None
+        self._shape: torch.Size | None = None
         self._parts: list[torch.nn.Module] = []
 
     def _begin(self, module: torch.nn.Module, args: Any, kwargs: Any) -> None:
@@ -89,12 +93,14 @@ class ModelPasses:
         if module is not self._entrances.model:
             self._part_begins(module, args, kwargs)
             return
-        if self._training is not None and (self._training or not module.training):
-            return
         with self._stopwatch, self._isolation.guard("looking at the inputs"):
+            shape = next((tensor.shape for tensor in tensors_in((args, kwargs))), None)
             if self._training is not None:
+                is_batch = shape is not None and follows_single_row(self._shape, shape)
+                if not is_batch and (self._training or not module.training):
+                    return
                 self._batch.forget()
-            self._training, self.is_taken = module.training, True
+            self._training, self._shape, self.is_taken = module.training, shape, True
             self._batch.see(inputs=(args, kwargs))
             self._is_first = True
             self._on_begin(goes_on=False)
