@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import extended_at
 from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
@@ -27,6 +28,8 @@ THROWN = 10.0
 """Times its first value to which a loss jumps when weights have been thrown away."""
 RAISED = 2.0
 """The same where weights end far larger than they began: none of them is left."""
+OF_TARGETS = 2.0
+"""Times their first deviation from which targets have grown."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
 RISEN = 0.1
@@ -81,6 +84,8 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
     loss = evidence["loss"]
     if progress.became_non_finite is None and extended_at(evidence) is not None:
         return  # what has come later need not be as easy
+    if progress.became_non_finite is None and _grows_with_targets(progress, evidence):
+        return
     if progress.blew_up is not None:
         argument.add(0.55, f"the loss rose from {progress.first:.3g} to {progress.highest:.3g}", since=progress.blew_up)
     elif progress.rose:
@@ -118,6 +123,19 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         argument.add(0.45, found[1], since=found[0])
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at the start")
+
+
+def _grows_with_targets(progress: Progress, evidence: Evidence) -> bool:
+    """Whether targets have grown, as those that a model makes of its own values do, and outputs follow them.
+
+    The loss ends below half of the variance that the targets of a batch have come to: it has risen with them alone.
+    """
+    deviation, loss = evidence["targets/std"].finite, evidence.facts.loss
+    if loss is None or loss.kind not in OF_VALUES or len(deviation) < EARLY:
+        return False
+    late = deviation.late().median()
+    variance = late if loss.kind in ("l1", "rmse") else late**2
+    return late > OF_TARGETS * float(np.median(deviation.values[:3])) and progress.last < variance / 2
 
 
 def _jump(evidence: Evidence) -> tuple[float, float] | None:
@@ -161,7 +179,10 @@ def _lower(evidence: Evidence, ratio: float) -> str:
 
 
 def learning_rate_too_low(evidence: Evidence) -> Argument:
-    """Weights hardly change, gradients keep their direction, and the loss falls slowly and steadily or not at all."""
+    """Weights hardly change, gradients keep their direction, and the loss falls slowly and steadily or not at all.
+
+    Weights that are where they began after steps of a usual size have been given too few: see ``stopped_too_early``.
+    """
     argument = Argument("learning_rate_too_low")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     if progress is None or progress.failed or not len(ratio):
@@ -174,7 +195,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     way = travelled(evidence)
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and _gained(progress, evidence) < 0.15 and not is_trial(evidence):
+    elif way < STAYED and typical < HEALTHY_RATIO and _gained(progress, evidence) < 0.15 and not is_trial(evidence):
         argument.add(
             STRONG,
             f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell from "

@@ -60,3 +60,16 @@ def test_a_setback_is_a_missing_warm_up_where_training_begins_slowly_and_else_a_
         learning_rate=np.linspace(0.1, last_rate, STEPS),
     )  # fmt: skip
     assert next(cause.code for cause in diagnose(found)) == first
+
+
+@pytest.mark.parametrize(("last", "grown", "is_one"), [
+    (0.12, 0.4, False), (0.15, 0.4, True), (0.012, 0.21, False), (0.012, 0.19, True),
+])  # fmt: skip
+def test_a_loss_that_rises_with_the_targets_that_a_model_makes_for_itself_has_not_blown_up(last, grown, is_one):
+    """Values of states grow from nothing: the loss, of which the last fifth counts, stays below half their variance."""
+    deviation = np.concatenate([np.full(3, 0.1), np.full(STEPS - 3, grown)])
+    found = evidence(
+        facts=of_loss(kind="smooth_l1"), loss=np.geomspace(0.001, last, STEPS), update_ratio=np.full(STEPS, 0.005),
+        **{"targets/std": deviation},
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
