@@ -16,6 +16,8 @@ EARLY = 10
 """Points that show between which values a loss of both signs begins."""
 STANDS = 0.05
 """A loss that fell by less than this share of its range to zero, or to its baseline, has not fallen."""
+ONE_SIDED = 1.28
+"""Standard errors that a tenth of normal values lie above."""
 BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
 _OF_ROOTS = frozenset({"l1", "rmse"})
@@ -39,7 +41,10 @@ class Progress:
         learnt: ``1 - last / baseline``, where the loss of the best constant output is known, else ``fell``: a first
             loss that was far too high falls without anything being learnt. Of losses in the unit of the targets,
             their squares, so that it is near the share of the variance that is explained.
+        fell_at_end, learnt_at_end: The same of the median of the last tenth (at least 3): more, where the loss still
+            falls fast.
         late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
+        late_error: Its standard error, by the noise.
         became_non_finite: The first step with NaN or infinity; None if there is none.
         blew_up: The first of five steps whose median is more than twice the first loss (ten times if the loss is ever
             negative), if it ended above the first loss by more than its noise, and one that is ever negative above all
@@ -55,7 +60,10 @@ class Progress:
     noise: float
     fell: float
     learnt: float
+    fell_at_end: float
+    learnt_at_end: float
     late_fall: float
+    late_error: float
     became_non_finite: int | None
     blew_up: int | None
     swings: float
@@ -64,6 +72,11 @@ class Progress:
     def stands(self) -> bool:
         """Whether the loss has not fallen."""
         return abs(self.fell) < STANDS
+
+    @property
+    def falls_late(self) -> bool:
+        """Whether the loss fell in the last third of the steps by more than nine tenths of those that stand would."""
+        return self.late_fall > ONE_SIDED * self.late_error
 
     @property
     def rose(self) -> bool:
@@ -123,17 +136,26 @@ def _course(series: Series, baseline: float | None, power: int) -> Progress:
             noise=0.0,
             fell=-math.inf,
             learnt=-math.inf,
+            fell_at_end=-math.inf,
+            learnt_at_end=-math.inf,
             late_fall=0.0,
+            late_error=0.0,
             became_non_finite=non_finite,
             blew_up=None,
             swings=0.0,
         )
     first = float(np.median(values[: min(3, max(1, len(values) // 8))]))
     last = float(np.median(values[-max(3, len(values) // 5) :]))
+    end = float(np.median(values[-max(3, len(values) // 10) :]))
     changes = np.diff(values)
     noise = float(np.median(np.abs(changes[len(changes) // 2 :])))
     scale = max(abs(first), 1e-12)
+
+    def learnt(level: float) -> float:
+        return (first - level) / scale if baseline is None else 1 - (level / baseline) ** power
+
     typical = _running_median(values)
+    late_fall, late_error = _late_fall(values, noise)
     times = BLOWN_UP if typical.min() >= 0 else BLOWN_UP_SIGNED
     # One of both signs may begin near zero by chance: it ends above what it began with by more than that.
     ends_above = last - first > noise and (times == BLOWN_UP or last > float(values[:EARLY].max()))
@@ -146,8 +168,11 @@ def _course(series: Series, baseline: float | None, power: int) -> Progress:
         highest=float(values.max()),
         noise=noise,
         fell=(first - last) / scale,
-        learnt=(first - last) / scale if baseline is None else 1 - (last / baseline) ** power,
-        late_fall=_late_fall(values),
+        learnt=learnt(last),
+        fell_at_end=(first - end) / scale,
+        learnt_at_end=learnt(end),
+        late_fall=late_fall,
+        late_error=late_error,
         became_non_finite=non_finite,
         blew_up=int(finite.steps[above[0]]) if len(above) and ends_above else None,
         swings=float(np.mean(changes[1:] * changes[:-1] < 0)) if len(changes) > 1 else 0.0,
@@ -159,9 +184,15 @@ def _running_median(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.median(np.lib.stride_tricks.sliding_window_view(values, width), axis=1)
 
 
-def _late_fall(values: npt.NDArray[np.float64]) -> float:
-    """The share of the fall that came in the last third; 0 where it did not fall."""
+def _late_fall(values: npt.NDArray[np.float64], noise: float) -> tuple[float, float]:
+    """The share of the fall that came in the last third, and its standard error; 0 where it did not fall.
+
+    It is the difference of the medians of two ninths. That of n normal values has the standard error 1.25 σ / √n, and
+    neighbours differ by 0.95 σ in the median.
+    """
     parts = np.array_split(values, 9)
     medians = [float(np.median(part)) for part in parts if len(part)]
     whole = medians[0] - medians[-1]
-    return (medians[-4] - medians[-1]) / whole if len(medians) == 9 and whole > 0 else 0.0
+    if len(medians) < 9 or whole <= 0:
+        return 0.0, 0.0
+    return (medians[-4] - medians[-1]) / whole, 1.31 * noise * math.sqrt(2 / len(parts[-1])) / whole

@@ -9,11 +9,14 @@ from debuggers.diagnosis.rules.rates import COLLAPSED, learning_rates
 from debuggers.diagnosis.rules.updates import (
     AGREE,
     ENOUGH,
+    HEALTHY_RATIO,
     LARGE_RATIO,
     SMALL_RATIO,
     STAYED,
     UNDER_WAY,
     collapse,
+    died,
+    early_collapse,
     is_ramped,
     is_trial,
     late_agreement,
@@ -31,6 +34,8 @@ HALF = 0.5
 """Share of a fall that comes in the last third of one that accelerates: of a straight line it is a third."""
 BEGUN = 0.1
 """Share of a constant output's loss up to which little of what there is was learnt."""
+HALF_WAY = 0.5
+"""The same, of both, from which a training has not only begun, however fast its loss falls at the end."""
 LITTLE = 0.3
 """The same up to which a model is still on its way where its weights are."""
 MOSTLY_LEARNT = 0.7
@@ -125,9 +130,14 @@ def missing_warmup(evidence: Evidence) -> Argument:
             MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
         )
     if normalised and attends:
-        fell = collapse(evidence) if adaptive and first < LARGE_RATIO else None
+        fell = (collapse(evidence) or early_collapse(evidence)) if adaptive and first < LARGE_RATIO else None
         if fell is not None:
             argument.add(0.55, fell[1], since=fell[0])
+            if (units := died(evidence)) is not None:
+                name, share = units
+                argument.add(
+                    0.55, f"units of {name} died: {share.first:.0%} were dead at first, {share.last:.0%} later"
+                )
         elif adaptive and first > max(LARGE_RATIO, 10 * later) and progress.learnt < 0.5 and argument.cause is None:
             argument.add(
                 0.5,
@@ -147,20 +157,22 @@ def missing_warmup(evidence: Evidence) -> Argument:
 def _weigh_visits(argument: Argument, evidence: Evidence) -> None:
     """How often the rows have come by then: the length of a training is counted in epochs.
 
-    One that went through its rows for long and still learns was not broken off near its beginning.
+    One that went through its rows for long and still learns was not broken off near its beginning. Where no validation
+    says that others gain, too, a loss of rows that have come for more than a few times may fall because they are known.
     """
-    seen = visits(evidence)
-    if argument.cause is not None and seen is not None and seen.each > 2 * FEW_VISITS:
+    seen, few = visits(evidence), FEW_VISITS * (2 if len(evidence.validation) else 1)
+    if argument.cause is not None and seen is not None and seen.each > few:
         argument.against(MODERATE, f"each of about {seen.rows:,.0f} rows has come {seen.each:.0f} times by then")
 
 
 def stopped_too_early(evidence: Evidence) -> Argument:
     """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
 
-    A training decelerates on its way to its end: a loss most of whose fall comes in the last third has only begun. One
-    that falls in a straight line is too weak to tell by itself: every short training that goes well looks so. Without
-    validations, fewer than 100 steps are a trial of the loop, not a training that was stopped; fewer than 60 where
-    little was learnt and weights are on their way.
+    A training decelerates on its way to its end: a loss most of whose fall comes in the last third has only begun,
+    unless it has come half of the way to zero by then. One that falls in a straight line is too weak to tell by itself:
+    every short training that goes well looks so. Without validations, fewer than 100 steps are a trial of the loop, not
+    a training that was stopped; fewer than 60 where little was learnt and weights are on their way. Weights that are
+    where they began after steps of a usual size have been given too few of them.
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
@@ -168,14 +180,15 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
     typical = ratio.median(0.0)
-    if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt) > MOSTLY_LEARNT:
+    if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt_at_end) > MOSTLY_LEARNT:
         return argument
     if progress.first - progress.last <= progress.noise:  # batches differ by as much
         return argument
     loss, way = evidence.facts.loss, travelled(evidence)
     under_way = STAYED < way < UNDER_WAY and progress.learnt < LITTLE
     is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise
-    if progress.points >= ENOUGH and progress.late_fall > HALF and is_certain and loss is not None and loss.kind:
+    has_begun = progress.late_fall > HALF and min(progress.fell_at_end, progress.learnt_at_end) < HALF_WAY
+    if progress.points >= ENOUGH and has_begun and is_certain and loss is not None and loss.kind:
         argument.add(
             0.55,
             f"the loss falls faster and faster: {progress.late_fall:.0%} of its fall came in the last third of the "
@@ -183,13 +196,20 @@ def stopped_too_early(evidence: Evidence) -> Argument:
         )
     elif is_trial(evidence) and not (progress.points >= ENOUGH and under_way):
         return argument
-    elif progress.late_fall > 0.3 and progress.fell > 0.1:
+    elif progress.late_fall > 0.3 and progress.falls_late and progress.fell > 0.1:
         argument.add(
             MODERATE,
             f"{progress.late_fall:.0%} of the loss's fall came in the last third of the steps, at {progress.last:.3g}",
         )
+    if way <= STAYED and typical >= HEALTHY_RATIO and progress.learnt < LITTLE and not is_trial(evidence):
+        argument.add(
+            0.55,
+            f"{progress.points} steps of a usual size, {typical:.1g} of the weights' each, come to {way:.0%} of it: "
+            "the weights are still where they began",
+        )
     agree = late_agreement(evidence)
-    if under_way and (progress.late_fall > SLOWED or (agree > AGREE and progress.learnt < BEGUN)):
+    still_falls = progress.late_fall > SLOWED and progress.falls_late
+    if under_way and (still_falls or (agree > AGREE and progress.learnt < BEGUN)):
         argued = f", and gradients agree to the end (cosine {agree:.2f})" if agree > AGREE else ""
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size{argued}")
         above_noise = progress.first - progress.last > 5 * progress.noise

@@ -92,6 +92,26 @@ def collapse(evidence: Evidence) -> tuple[int, str] | None:
     )
 
 
+def early_collapse(evidence: Evidence) -> tuple[int, str] | None:
+    """Returns since when and how the first updates made outputs nearly constant, of a model that learnt nothing after.
+
+    Outputs may vary again later, by what is left of the inputs: what they vary with is no longer learnt. None if not.
+    """
+    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
+    spread = evidence["outputs/batch_std"].finite
+    if progress is None or progress.learnt > 0.1 or len(spread) < 5 or not len(ratio):
+        return None
+    early, first = spread.until(int(spread.steps[0]) + 2 * EARLY), float(ratio.values[0])
+    low = int(early.values.argmin())
+    if first < LARGE_RATIO / 3 or not len(evidence["baseline_loss"]) or early.values[low] > _CONSTANT * spread.first:
+        return None
+    return int(ratio.steps[0]), (
+        f"after a first update of {first:.2g} of the weights' size, outputs became nearly constant: their spread over "
+        f"a batch fell from {spread.first:.2g} to {early.values[low]:.2g} at step {early.steps[low]}, and the loss, at "
+        f"{progress.last:.3g}, ends no better than a constant output's"
+    )
+
+
 def setback(evidence: Evidence) -> tuple[int, str] | None:
     """Returns since when and how the loss rose in the first steps, whose updates are large, and came back late.
 

@@ -4,14 +4,22 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
-@pytest.mark.parametrize(("rows", "is_one"), [(320, True), (319, False)])
-def test_a_training_that_went_through_its_rows_for_long_was_not_broken_off_at_its_beginning(rows, is_one):
-    """60 steps of 32 rows are 6 epochs of 320; the loss falls faster and faster."""
+@pytest.mark.parametrize(
+    ("rows", "validations", "is_one"), [(640, 0, True), (639, 0, False), (320, STEPS, True), (319, STEPS, False)]
+)
+def test_a_training_that_went_through_its_rows_for_long_was_not_broken_off_at_its_beginning(rows, validations, is_one):
+    """60 steps of 32 rows are 3 epochs of 640 and 6 of 320; the loss falls faster and faster.
+
+    Without a validation it may fall because rows are known by then; one that rises again at the end is no sign itself.
+    """
+    loss = 2.3 - np.linspace(0, 1, STEPS) ** 3
     found = evidence(
-        facts=of_loss(), loss=2.3 - np.linspace(0, 1, STEPS) ** 3, update_ratio=np.full(STEPS, 0.003),
+        facts=of_loss(), loss=loss, update_ratio=np.full(STEPS, 0.003),
+        **{"validation/loss": np.append(loss[: validations - 1], loss[-3])} if validations else {},
         **{"inputs/repeated_rows": np.full(STEPS, 1.0), "inputs/rows_so_far": np.full(STEPS, rows),
            "inputs/batch_size": np.full(STEPS, 32)},
     )  # fmt: skip
@@ -26,6 +34,55 @@ def test_a_loss_that_falls_by_no_more_than_its_batches_differ_says_nothing_of_th
         **{"validation/loss": np.linspace(4.7, 4.0, STEPS)},
     )  # fmt: skip
     assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(1.0, True), (0.9, False)])
+def test_a_loss_that_falls_ever_faster_has_not_only_begun_once_it_is_half_of_the_way_down(last, is_one):
+    """The median of its last tenth is 1.20 and 1.12: half of 2.3 is 1.15."""
+    found = evidence(
+        facts=of_loss(), loss=2.3 - (2.3 - last) * np.linspace(0, 1, STEPS) ** 4, update_ratio=np.full(STEPS, 0.01),
+        baseline_loss=np.full(STEPS, 2.3),
+    )  # fmt: skip
+    assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("noise", "is_one"), [(0.05, True), (0.5, False)])
+def test_a_late_fall_counts_where_it_is_larger_than_its_error(noise, is_one):
+    """A line from 1.5 to 1.2 falls by 0.11 between the medians that show its end: of 7 values each."""
+    swings = noise * np.resize([1.0, -1.0, 0.2, -0.2], STEPS)
+    found = evidence(
+        facts=of_loss(kind="mse"), loss=np.linspace(1.5, 1.2, STEPS) + swings, update_ratio=np.full(STEPS, 0.006),
+        **{"validation/loss": np.linspace(1.5, 1.2, STEPS)},
+    )  # fmt: skip
+    assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("ratio", "first"), [(0.0016, "stopped_too_early"), (0.0009, "learning_rate_too_low")])
+def test_weights_that_are_where_they_began_had_too_few_steps_or_too_small_ones(ratio, first):
+    found = evidence(
+        facts=of_loss(), loss=np.linspace(2.3, 2.1, STEPS), update_ratio=np.full(STEPS, ratio),
+        **{"validation/loss": np.linspace(2.3, 2.1, STEPS), "total_norm/gradients": np.full(STEPS, 1.0)},
+    )  # fmt: skip
+    assert diagnose(found)[0].code == first
+
+
+@pytest.mark.parametrize(
+    ("ratio", "spread", "is_one"), [(0.05, 0.009, True), (0.05, 0.02, False), (0.02, 0.009, False)]
+)
+def test_a_transformer_whose_outputs_collapse_with_its_first_updates_lacks_a_warm_up(ratio, spread, is_one):
+    """The outputs vary again later, with nothing that could be learnt any more."""
+    facts = Facts(
+        steps=STEPS,
+        optimizer="Adam",
+        loss=LossFacts(kind="cross_entropy"),
+        layers=(LayerFacts(name="attention", kind="MultiheadAttention"), LayerFacts(name="norm", kind="LayerNorm")),
+    )
+    found = evidence(
+        facts=facts, loss=np.full(STEPS, 2.3), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.geomspace(ratio, 0.005, STEPS),
+        **{"outputs/batch_std": np.concatenate([[0.1], np.full(10, spread), np.full(STEPS - 11, 0.3)])},
+    )  # fmt: skip
+    assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
 
 
 def test_a_rate_that_falls_to_a_tenth_but_for_rounding_stops_no_rule(caplog):
