@@ -29,7 +29,8 @@ class OutputRows:
     was held for a while and seen to stay as it was: then it waits to be measured with a few others. torch counts the
     changes of a tensor, for autograd; an output that changed while it waited, or whose memory was freed, is not
     recorded but counted, and its module's outputs never wait again. Writes that torch does not count, as through
-    ``.data``, are not seen.
+    ``.data``, are not seen. On CUDA only outputs of one stream wait, so that they are read after they were written, and
+    before a later operation writes there.
 
     Attributes:
         names: The name of each output, in order.
@@ -45,6 +46,7 @@ class OutputRows:
         self._measured = 0
         self._waiting: list[tuple[int, torch.Tensor, int, Producer]] = []
         self._held_elements = 0
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}  # on which those that wait were made
         self._last: tuple[weakref.ref[torch.Tensor], int, int] | None = None
 
     def __len__(self) -> int:
@@ -80,6 +82,10 @@ class OutputRows:
                 unchanged.append((slot, tensor))
             elif producer.waits is None:
                 producer.waits = True
+        for device, stream in self._streams.items():
+            if (current := torch.cuda.current_stream(device)) != stream:
+                current.wait_stream(stream)
+        self._streams = {}
         if unchanged:
             self._measure([slot for slot, _ in unchanged], [tensor for _, tensor in unchanged])
 
@@ -103,7 +109,7 @@ class OutputRows:
             return self._last[2]  # ``Identity`` and an idle ``Dropout`` return what they were given
         self._rows.append(None)
         self._last = weakref.ref(tensor), version, slot
-        if not producer.waits:
+        if not (producer.waits and self._is_made_with_others(tensor)):
             self._measure([slot], [tensor])
         if producer.waits is not False:
             # Without its graph, which would hold on to all of a forward pass that raises.
@@ -112,6 +118,13 @@ class OutputRows:
             if self._held_elements > _MAX_HELD:
                 self.flush()
         return slot
+
+    def _is_made_with_others(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor that was just made is of the stream of those that wait on its device."""
+        if not tensor.is_cuda:
+            return True
+        stream = torch.cuda.current_stream(tensor.device)
+        return self._streams.setdefault(tensor.device, stream) == stream
 
     def _measure(self, slots: list[int], tensors: list[torch.Tensor]) -> None:
         self._parts.append(measure(tensors))
