@@ -108,8 +108,7 @@ class HostBatch:
 class KernelBatch:
     """Memory of one CUDA device for a call of its kernels, or for several where there are many copies to be read.
 
-    Work is enqueued on the stream that is current when it is. Memory that torch's allocator holds for another stream is
-    not given to others before it was read.
+    Work is enqueued on the stream that is current when it is.
     """
 
     def __init__(self, device: torch.device, launch: Launch) -> None:
@@ -172,10 +171,7 @@ class KernelBatch:
         self._waiting.sort(key=lambda waiting: waiting[1].kind)
         with on(self._device):
             self._rows.append(self._launch([segment for _, segment in self._waiting], self._device))
-            if self._device.type == "cuda":
-                stream = torch.cuda.current_stream(self._device)
-                for tensor in self._kept:
-                    tensor.record_stream(stream)
+            _keep_until_read(self._kept, self._device)
         self._indices += [index for index, _ in self._waiting]
         self._empty()
 
@@ -184,6 +180,7 @@ class DeviceBatch:
     """Pieces of tensors on one device for calls of ``measurement_torch.measure``."""
 
     def __init__(self, device: torch.device) -> None:
+        self._device = device
         self._limit = _GROUP_ELEMENTS.get(device.type, _MAX_GROUP_ELEMENTS)
         self._indices: list[int] = []
         self._rows: list[torch.Tensor] = []
@@ -208,5 +205,14 @@ class DeviceBatch:
 
     def _measure(self) -> None:
         self._rows.append(measurement_torch.measure(self._group))
+        _keep_until_read(self._group, self._device)
         self._group = []
         self._elements = 0
+
+
+def _keep_until_read(tensors: list[torch.Tensor], device: torch.device) -> None:
+    """Has memory that torch's allocator holds for another stream given to others only after what reads it now."""
+    if device.type == "cuda":
+        stream = torch.cuda.current_stream(device)
+        for tensor in tensors:
+            tensor.record_stream(stream)

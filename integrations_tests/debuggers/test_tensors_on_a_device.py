@@ -80,3 +80,11 @@ def test_gradients_are_divided_by_the_scale_of_a_grad_scaler(kinds, scale, monke
     np.testing.assert_array_equal(ours.columns.tallies, theirs.columns.tallies)
     np.testing.assert_allclose(ours.columns.moments[:, :2], theirs.columns.moments[:, :2], rtol=2**-22)
     np.testing.assert_allclose(ours.l2, theirs.l2, rtol=2**-20)
+
+
+@pytest.mark.parametrize("with_kernels", [True, False])
+def test_memory_of_other_streams_is_kept_until_it_was_read(with_kernels, monkeypatch):
+    tensors = [torch.ones(5000), torch.ones(3, dtype=torch.float64), torch.ones(2)]
+    with tried_device(monkeypatch, with_kernels=with_kernels) as device:
+        measure([tensors[0], tensors[1], Difference(tensors[0], tensors[0]), tensors[2]]).resolve()
+        assert {tensor.data_ptr() for tensor in tensors} <= set(device.kept)

@@ -42,12 +42,14 @@ class PretendedDevice(TorchFunctionMode):
     Attributes:
         waits: What in this package would have made this thread wait for the device, with the lines that did it.
         events: CUDA events that were made: one for each copy that was enqueued.
+        kept: Where the memory begins that is not given to others before a stream has read it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.waits: list[str] = []
         self.events: list[Any] = []
+        self.kept: list[int] = []
         self._thread = threading.get_ident()
         self._host = WeakIdKeyDictionary()
 
@@ -62,6 +64,8 @@ class PretendedDevice(TorchFunctionMode):
         far = any(map(self._is_far, given))
         self._look(name, arguments, keywords, far=far)
         here = self._is_asked_to_host(arguments, keywords) or (not far and not _names_device((arguments, keywords)))
+        if name == "record_stream":
+            self.kept.append(arguments[0].data_ptr())
         if name in ("pin_memory", "record_stream"):
             return arguments[0]
         keywords.pop("pin_memory", None)
