@@ -2,7 +2,8 @@
 
 Scalars: of a bucket of neighbouring points the first, the lowest, the highest and the last one stay (M4: Jugel, Jerzak,
 Hackenbroich and Markl, "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014), and the first NaN, +inf
-and -inf. Doing it again to what is left gives the lowest and highest point of the larger bucket, exactly.
+and -inf. Doing it again to what is left gives the lowest and highest point of the larger bucket, exactly. So does the
+point whose step is divisible by the highest power of two: ranks whose buckets begin elsewhere keep steps in common.
 Histograms: neighbours are merged, which loses nothing but when each one was.
 """
 
@@ -15,6 +16,8 @@ import numpy.typing as npt
 from tracker_adapters.store.segments.histogram_codec import decode, encode
 
 POINTS_LEFT = 4
+_MOST_DIVISIBLE = 2**62
+"""Of step 0."""
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 _INTEGERS = ("seq", "series", "attempt", "step", "time_ns")
 _ROW = np.dtype([*((name, np.int64) for name in _INTEGERS), ("value", np.float64)])
@@ -129,6 +132,9 @@ def _kept(points: _Points, buckets: npt.NDArray[np.int64]) -> list[tuple[Any, ..
     for extreme, missing in ((np.minimum, np.inf), (np.maximum, -np.inf)):
         best = extreme.reduceat(np.where(finite, values, missing), starts)
         wanted.append(finite & (values == np.repeat(best, sizes)))
+    powers = points["step"] & -points["step"]  # of two, by which a step is divisible
+    powers[powers == 0] = _MOST_DIVISIBLE
+    wanted.append(powers == np.repeat(np.maximum.reduceat(powers, starts), sizes))
     bucket_of = np.repeat(np.arange(len(starts)), sizes)
     for mask in wanted:
         places = np.flatnonzero(mask)

@@ -55,6 +55,20 @@ def test_the_ends_the_extremes_and_each_kind_of_non_finite_value_stay(picks, hal
         }
 
 
+@pytest.mark.parametrize("every", [1, 5, 10, 64])
+def test_ranks_keep_steps_in_common_wherever_their_segments_begin(every):
+    kept = []
+    generator = np.random.default_rng(0)
+    for begin in range(8):
+        rows = [(1 + place, 1, 1, every * (begin + place), 0, generator.normal()) for place in range(1024)]
+        for _ in range(3):
+            before, rows = rows, thinned(rows, ScalarThinner(1), 200)
+            assert len(rows) < 0.66 * len(before)
+        kept.append({row[3] for row in rows})
+    common = set.intersection(*kept)
+    assert common >= {every * place for place in range(64, 1024, 64)}
+
+
 @settings(max_examples=40, deadline=None)
 @given(series_of, st.integers(1, 40))
 def test_how_the_rows_are_cut_does_not_matter(picks, at_once):
