@@ -18,7 +18,7 @@ from debuggers.ranks.step_phases import PHASES, StepPhases
 from debuggers.torch_import import torch
 
 EVERY = 10
-"""Steps between two checks; the first ten steps are all checked."""
+"""The first ten steps are checked, and those that this divides: a resumed training checks again what it checked."""
 
 
 class RankRecorder:
@@ -34,7 +34,7 @@ class RankRecorder:
         self._groups: dict[tuple[str, ...], list[tuple[str, list[int]]]] = {}
         self._phases = StepPhases()
         self._count = 0
-        self._is_told = False
+        self._first_step: int | None = None
 
     def step(self, step: int, batch: torch.Tensor | None, begun: Sequence[float | None]) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights.
@@ -45,14 +45,15 @@ class RankRecorder:
             begun: When its first forward pass and its first backward pass began, and when the last one ended, by
                 ``time.perf_counter``; None where that was not seen.
         """
-        if not self._is_told:
-            self._is_told = True
+        if self._first_step is None:
+            self._first_step = step
             self._emitter.text(RANK_NAME, encode_rank(self.facts), step=step)
         count, self._count = self._count, self._count + 1
+        is_tenth = (self._first_step + count) % EVERY == 0  # steps that a caller numbers otherwise cost no more
         self._phases.step(begun)
-        if count and count % EVERY == 0 and (found := self._phases.take()):
+        if count >= EVERY and is_tenth and (found := self._phases.take()):
             self._emitter.scalars([f"{PREFIX}{name}" for name in PHASES], found, step=step)
-        if (count < EVERY or count % EVERY == 0) and not is_capturing():
+        if (count < EVERY or is_tenth) and not is_capturing():
             self._check(step, batch)
 
     def after_step(self) -> None:

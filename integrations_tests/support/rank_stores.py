@@ -30,6 +30,7 @@ def write(
     texts=(),
     status="finished",
     clock_s=0.0,
+    resume=False,
 ):
     """Writes one rank's store.
 
@@ -44,8 +45,9 @@ def write(
         texts: Texts at step 0 by name.
         status: How the run ends.
         clock_s: By how much the rank's clock is ahead.
+        resume: Whether the run goes on, as a new attempt; the first rank starts one otherwise.
     """
-    run = stepscope.open_run(path, sinks=[], rank=rank, resume=rank > 0)
+    run = stepscope.open_run(path, sinks=[], rank=rank, resume=resume or rank > 0)
     if placed:
         facts = RankFacts(rank=rank, world_size=ranks, strategy=strategy, placed=tuple(placed))
         run.text(RANK_NAME, encode_rank(facts), step=0)

@@ -32,7 +32,7 @@ def command(runs: tuple[str, ...], *, scope: str) -> None:
     different settings, are slow, hung, or missing. All ranks are compared, and the first 64 are listed.
     """
     from stepscope.ranks.comparison import compare_ranks
-    from stepscope.ranks.placements import rank_facts
+    from stepscope.ranks.last_start import LastStart
     from stepscope.ranks.speed import own_times
     from stepscope.runs.opening import read_run
 
@@ -40,8 +40,8 @@ def command(runs: tuple[str, ...], *, scope: str) -> None:
     for folder in folders:
         with read_run(folder) as record:
             compared = compare_ranks(record, scope)
-            known = {rank: facts for rank, facts in rank_facts(record, scope) if facts is not None}
-            _, times = own_times(record, f"{scope}/" if scope else "", known)
+            start = LastStart(record, scope)
+            _, times = own_times(start)
         if len(folders) > 1:
             echo(short_path(folder))
         if compared.world_size < 2:
@@ -49,10 +49,10 @@ def command(runs: tuple[str, ...], *, scope: str) -> None:
             continue
         rows = []
         for rank, step in list(compared.reached.items())[:_MOST]:
-            facts = known.get(rank)
+            facts = start.facts[rank]
             own = f"{np.median(times[rank]):.3g} ms" if rank in times else ""
-            elements = "" if facts is None else f"{sum(facts.parameters.values()):,}"
-            strategy = (facts.strategy if facts is not None else "") or "-"
+            elements = f"{sum(facts.parameters.values()):,}" if facts.placed else ""
+            strategy = facts.strategy or "-"
             rows.append([str(rank), str(step) if step >= 0 else "-", strategy, elements, own])
         print_table(console(), _COLUMNS, rows, numbers=frozenset([0, 1, 3, 4]))
         echo("\n".join(_told(compared)))

@@ -6,18 +6,13 @@ from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import InvariantFacts
-from debuggers.diagnosis.rank_facts import RankFacts
 from stepscope.ranks.configurations import different_configurations, names_apart
 from stepscope.ranks.desync import find_desync
 from stepscope.ranks.findings import names_of
+from stepscope.ranks.last_start import LastStart
 from stepscope.ranks.liveness import hung_ranks, missing_ranks, not_recorded
 from stepscope.ranks.own_values import odd_losses, shared_batches
-from stepscope.ranks.placements import rank_facts
 from stepscope.ranks.speed import stragglers
-
-WORLD_SIZE = "ranks"
-"""The entry of a run's environment that says how many ranks its launcher announced."""
-_STEPS = ("step_ms", "loss", "total_norm/gradients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +37,31 @@ class RankComparison:
 def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
     """Compares all ranks that have a store; one store is open at a time, and a few series are in memory.
 
-    Nothing is compared by the ranks' clocks, which may differ by minutes.
+    Of a run that was resumed, its last start is compared. Nothing is compared by the ranks' clocks, which may differ by
+    minutes.
     """
-    prefix = f"{scope}/" if scope else ""
-    announced = record.info.environment.get(WORLD_SIZE, "")
-    known = {
-        rank: RankFacts(rank=rank) if facts is None else facts  # a run of an older version
-        for rank, facts in rank_facts(record, scope)
-    }
-    notes = []
-    world_size = max(
-        [len(record.ranks), int(announced) if announced.isdigit() else 1, *(one.world_size for one in known.values())]
-    )
-    if world_size < 2:
+    start = LastStart(record, scope)
+    if start.world_size < 2:
         return RankComparison()
-    reached = {rank: _last_step(record, prefix, rank) for rank in record.ranks}
-    if absent := not_recorded(record, world_size):
-        notes.append(f"{names_of(absent)} of {world_size}: no store, so that they are not compared")
+    known, notes = start.facts, []
+    if absent := not_recorded(start):
+        notes.append(f"{names_of(absent)} of {start.world_size}: no store, so that they are not compared")
+    if start.earlier:
+        them = "it" if len(start.earlier) == 1 else "them"
+        notes.append(
+            f"{names_of(start.earlier)}: only an earlier start had {them}; the last one has {start.world_size} ranks"
+        )
     if apart := names_apart(known):
         notes.append(apart)
-    desync = find_desync(record, prefix, known)
+    desync = find_desync(start)
     findings = [
         *desync.findings,
-        *odd_losses(record, prefix, known),
-        *shared_batches(record, prefix, known),
-        *(() if apart else different_configurations(record, prefix, known)),
-        *(() if apart else stragglers(record, prefix, known)),
-        *hung_ranks(record, prefix, reached),
-        *missing_ranks(record, reached, world_size),
+        *odd_losses(start),
+        *shared_batches(start),
+        *(() if apart else different_configurations(start)),
+        *(() if apart else stragglers(start)),
+        *hung_ranks(start),
+        *missing_ranks(start),
     ]
     findings.sort(key=lambda one: one.step)
     parted = min(desync.findings, key=lambda one: one.step, default=None)
@@ -80,12 +72,4 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
         first_step=None if parted is None else parted.step,
         where="" if parted is None else parted.evidence,
     )
-    return RankComparison(tuple(findings), invariant, world_size, tuple(notes), reached)
-
-
-def _last_step(record: RunRecord, prefix: str, rank: int) -> int:
-    """The last step of a rank, by what every session records; closes the rank's files again."""
-    wanted = {prefix + name for name in _STEPS}
-    last = max((info.last_step for info in record.names(rank) if info.name in wanted), default=-1)
-    record.let_go(rank)
-    return last
+    return RankComparison(tuple(findings), invariant, start.world_size, tuple(notes), start.reached)

@@ -4,26 +4,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from tracker_adapters.store.reading.rank_values import read_rank_text
-from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import FACTS_NAME, Facts
 from debuggers.diagnosis.rank_facts import RankFacts
 from debuggers.diagnosis.stored_facts import decode
 from stepscope.ranks.findings import rank_finding
+from stepscope.ranks.last_start import LastStart
 
 _MOST = 8
 _RULE = "ranks of data-parallel training have the same optimizer, settings, layers, loss and precision"
 
 
-def different_configurations(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+def different_configurations(start: LastStart) -> Iterator[Finding]:
     """Yields a finding for each of the first eight ranks that differ from the first, with what differs first."""
     reference: tuple[int, dict[str, Any]] | None = None
     told = 0
-    for rank, known in ranks.items():
+    for rank, known in start.facts.items():
         if known.strategy not in ("ddp", "fsdp") or told == _MOST:
             continue
-        text = read_rank_text(record, rank, f"{prefix}{FACTS_NAME}")
+        text = read_rank_text(start.record, rank, f"{start.prefix}{FACTS_NAME}")
         if text is None:
             continue
         facts = decode(text)[0]

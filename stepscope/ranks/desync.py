@@ -11,14 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from tracker_adapters.store.reading.rank_values import RankValues
-from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.rank_facts import RankFacts
 from debuggers.diagnosis.signals import PREFIX
 from stepscope.ranks.findings import names_of, rank_finding
-from stepscope.ranks.sums import Steps, Values, unique_steps
+from stepscope.ranks.last_start import LastStart
+from stepscope.ranks.sums import Steps, Values
 
 _RULE = "copies on several ranks are equal to the bit: checksums at the first ten steps and every tenth"
 _Series = tuple[Steps, Values]
@@ -64,21 +63,14 @@ class Desync:
     differing: int = 0
 
 
-def find_desync(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Desync:
-    """Compares the checksums of all ranks; of each rank two series are read.
-
-    Args:
-        record: The run.
-        prefix: That of the session's names.
-        ranks: What each rank says of itself, without its parameters' names where there are many ranks.
-    """
-    values, found, partings = RankValues(record), Desync([]), []
+def find_desync(start: LastStart) -> Desync:
+    """Compares the checksums of all ranks; of each rank two series are read."""
+    found, partings = Desync([]), []
     references: dict[tuple[str, str], tuple[int, _Series, _Series]] = {}
-    for rank, facts in ranks.items():
+    for rank, facts in start.facts.items():
         for suffix in ("", "/shards"):
             weights, gradients = (
-                unique_steps(*values.read(rank, f"{prefix}{PREFIX}{kind}_checksum{suffix}"))
-                for kind in ("weight", "gradient")
+                start.read(rank, f"{PREFIX}{kind}_checksum{suffix}") for kind in ("weight", "gradient")
             )
             if not len(weights[0]):
                 continue
@@ -96,9 +88,9 @@ def find_desync(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> 
                 equal = _compared(their_weights, weights)[0]
                 since = max(equal[equal < parted].tolist(), default=None)
                 if first is not None:
-                    first = _norms_part(values, prefix, (reference, rank), since, first)
+                    first = _norms_part(start, (reference, rank), since, first)
                 partings.append(Parting(rank, reference, parted, first, since, last, suffix, facts.strategy))
-    found.findings.extend(_findings(record, prefix, partings, ranks))
+    found.findings.extend(_findings(start, partings))
     return found
 
 
@@ -122,17 +114,15 @@ def _parts_at(theirs: _Series, ours: _Series, *, from_start: bool) -> tuple[int 
     return int(steps[first]), int(steps[-1])
 
 
-def _norms_part(values: RankValues, prefix: str, ranks: tuple[int, int], after: int | None, until: int) -> int:
+def _norms_part(start: LastStart, ranks: tuple[int, int], after: int | None, until: int) -> int:
     """The first step between two checks at which the norms of all gradients differ, which every step has."""
-    series = [unique_steps(*values.read(rank, f"{prefix}total_norm/gradients")) for rank in ranks]
+    series = [start.read(rank, "total_norm/gradients") for rank in ranks]
     steps, differ = _compared(*series)
     between = steps[differ & (steps < until) & (steps > (-1 if after is None else after))]
     return int(between[0]) if len(between) else until
 
 
-def _findings(
-    record: RunRecord, prefix: str, partings: list[Parting], ranks: dict[int, RankFacts]
-) -> Iterator[Finding]:
+def _findings(start: LastStart, partings: list[Parting]) -> Iterator[Finding]:
     for kind, what in (("gradient", "gradients_not_synchronized"), ("weight", "weights_out_of_step")):
         those = [one for one in partings if (one.gradients is not None) == (kind == "gradient")]
         if not those:
@@ -141,7 +131,7 @@ def _findings(
         step = first.gradients if first.gradients is not None else first.weights
         assert step is not None
         checked = max(step, first.weights or 0) if kind == "gradient" else step
-        names, number = _differing(record, f"{prefix}{PREFIX}{kind}_bits/", first, checked, ranks)
+        names, number = _differing(start, f"{PREFIX}{kind}_bits/", first, checked)
         parameter = names[0] if names else "the parameters"
         more = f" and {len(names) - 1} more of {number} parameters" if len(names) > 1 else f", of {number} parameters,"
         subject = f"the {kind}s of {parameter}{more} on {names_of(one.rank for one in those)}"
@@ -157,23 +147,22 @@ def _findings(
         yield rank_finding(what, parameter, step, first.last, evidence=evidence, rule=_RULE, value=float(first.rank))
 
 
-def _differing(
-    record: RunRecord, start: str, parting: Parting, step: int, ranks: dict[int, RankFacts]
-) -> tuple[list[str], int]:
+def _differing(start: LastStart, group: str, parting: Parting, step: int) -> tuple[list[str], int]:
     """The parameters that differ at a step, in the model's order, and how many were compared."""
     found: list[dict[str, float]] = []
     for rank in (parting.reference, parting.rank):
-        names = [info.name for info in record.names(rank) if info.name.startswith(start)]
-        series = record.many_scalars(names, rank)
+        wanted = start.prefix + group
+        names = [info.name for info in start.record.names(rank) if info.name.startswith(wanted)]
+        series = start.record.many_scalars(names, rank)
         found.append(
             {
-                name.removeprefix(start): float(one.values[one.steps == step][-1])
+                name.removeprefix(wanted): float(one.values[one.steps == step][-1])
                 for name, one in series.items()
                 if (one.steps == step).any()
             }
         )
     theirs, ours = found
     both = theirs.keys() & ours.keys()
-    order = {name: place for place, name in enumerate(ranks[parting.rank].parameters)}
+    order = {name: place for place, name in enumerate(start.facts[parting.rank].parameters)}
     differing = sorted((name for name in both if theirs[name] != ours[name]), key=lambda name: order.get(name, 0))
     return differing, len(both)

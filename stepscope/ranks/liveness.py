@@ -4,12 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tracker_adapters.store.reading.rank_values import read_rank_text
-from tracker_adapters.store.reading.record import RunRecord
-
 from debuggers.detectors.finding import Finding
-from debuggers.diagnosis.rank_facts import HEARTBEAT_NAME, STACK_NAME
+from debuggers.diagnosis.rank_facts import HEARTBEAT_NAME
 from stepscope.ranks.findings import names_of, rank_finding
+from stepscope.ranks.last_start import LastStart
 
 _HEAD = re.compile(r"last step: (-?\d+)\nseconds since: (\d+)\ncollectives: (-?\d+)\nin: (.*)\n")
 _WAITING = ("torch/distributed/", "torch/autograd/graph.py", "torch/_tensor.py")
@@ -51,28 +49,24 @@ class Stack:
         return cls(int(head[1]), int(head[2]), int(head[3]), waits, head[4])
 
 
-def hung_ranks(record: RunRecord, prefix: str, reached: dict[int, int]) -> Iterator[Finding]:
+def hung_ranks(start: LastStart) -> Iterator[Finding]:
     """Yields a finding that names the ranks for which the others wait, where no rank takes a step any more.
 
     Those that say nothing at all, or else those that are in no collective, or else those that have begun the fewest.
     Each rank is judged by its own clock. While the run is live, five minutes have to pass: others wait rightly while
     one validates, or writes a checkpoint.
-
-    Args:
-        record: The run.
-        prefix: That of the session's names.
-        reached: The last step of each rank that has a store; -1 for none.
     """
+    record, reached = start.record, start.reached
     if record.info.status == "finished":
         return
-    stacks = {rank: _last_stack(record, prefix, rank, step) for rank, step in reached.items()}
+    stacks = {rank: _last_stack(start, rank, step) for rank, step in reached.items()}
     known = {rank: stack for rank, stack in stacks.items() if stack is not None}
     silent = [
         rank for rank in stacks if rank not in known and reached[rank] <= max(reached[one] for one in known or [rank])
     ]
     if not any(stack.waits for stack in known.values()) or len(known) + len(silent) < len(stacks):
         return  # a validation or a checkpoint of all ranks may take as long
-    if record.is_live and min(_silent_s(record, prefix, rank) for rank in known) < LIVE_HANG_S:
+    if record.is_live and min(_silent_s(start, rank) for rank in known) < LIVE_HANG_S:
         return
     step = max(stack.step for stack in known.values())
     begun = {stack.collectives for stack in known.values()}
@@ -96,36 +90,33 @@ def hung_ranks(record: RunRecord, prefix: str, reached: dict[int, int]) -> Itera
     yield rank_finding("hung_rank", name, step, step, evidence=evidence, rule=_RULE)
 
 
-def missing_ranks(record: RunRecord, reached: dict[int, int], world_size: int) -> Iterator[Finding]:
+def missing_ranks(start: LastStart) -> Iterator[Finding]:
     """Yields a finding for ranks without a store, where no rank has taken a step: the others wait for them.
 
     Where training goes on, ranks that are not recorded are a choice: ``not_recorded`` names them.
     """
-    absent = not_recorded(record, world_size)
-    if absent and max(reached.values(), default=-1) < 0 and record.info.status != "finished":
-        evidence = f"{names_of(absent)} of {world_size} opened no run, and no other rank has taken a step"
+    absent = not_recorded(start)
+    if absent and max(start.reached.values(), default=-1) < 0 and start.record.info.status != "finished":
+        evidence = f"{names_of(absent)} of {start.world_size} opened no run, and no other rank has taken a step"
         rule = "ranks that the launcher announced have no store, and there is no step"
         yield rank_finding("missing_rank", names_of(absent), 0, 0, evidence=evidence, rule=rule)
 
 
-def not_recorded(record: RunRecord, world_size: int) -> list[int]:
-    """Returns the ranks below ``world_size`` that have no store."""
-    return sorted(set(range(world_size)) - set(record.ranks))
+def not_recorded(start: LastStart) -> list[int]:
+    """Returns the ranks of the last start that have no store."""
+    return sorted(set(range(start.world_size)) - start.facts.keys())
 
 
-def _last_stack(record: RunRecord, prefix: str, rank: int, reached: int) -> Stack | None:
+def _last_stack(start: LastStart, rank: int, reached: int) -> Stack | None:
     """The stack that a rank stored after its last step; None where a step came after it."""
-    text = read_rank_text(record, rank, f"{prefix}{STACK_NAME}")
+    text = start.stack(rank)
     stack = None if text is None else Stack.of(text)
     return stack if stack is not None and stack.step >= reached else None
 
 
-def _silent_s(record: RunRecord, prefix: str, rank: int) -> float:
+def _silent_s(start: LastStart, rank: int) -> float:
     """Seconds from a rank's last step to its last heartbeat."""
-    names = prefix + HEARTBEAT_NAME, f"{prefix}step_ms"
-    found = record.many_scalars(names, rank)
-    if names[0] not in found:
+    beats, steps = start.times_ns(rank, HEARTBEAT_NAME), start.times_ns(rank, "step_ms")
+    if not len(beats):
         return 0.0
-    last_ns = int(found[names[0]].times_ns[-1])
-    since_ns = found[names[1]].times_ns[-1] if names[1] in found else found[names[0]].times_ns[0]
-    return (last_ns - int(since_ns)) / 1e9
+    return float(beats[-1] - (steps[-1] if len(steps) else beats[0])) / 1e9

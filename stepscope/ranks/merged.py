@@ -13,18 +13,21 @@ import numpy.typing as npt
 from tracker_adapters.artifacts import Histogram
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.histograms.columns import HistogramColumns
-from tracker_adapters.store.reading.rank_values import RankValues, read_histogram
+from tracker_adapters.store.reading.rank_values import read_histogram
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.store.segments.histogram_codec import decode
 
-from debuggers.diagnosis.rank_facts import RankFacts
-from stepscope.ranks.placements import Counted, rank_facts
-from stepscope.ranks.sums import StepColumns, Steps, Values, unique_steps
+from stepscope.ranks.placements import Counted
+from stepscope.ranks.starts import Start, Starts
+from stepscope.ranks.sums import StepColumns, Steps, Values
 
 _TOTAL = "total_norm/"
 _NORM = "_norm/"
 _TOGETHER = 256
 """How many histograms are merged at once."""
+
+
+_COLUMNS = ("steps", "values", "ranks", "lowest", "highest", "lowest_rank", "highest_rank", "non_finite")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,12 +60,15 @@ class MergedSeries:
 
 
 class MergedRanks:
-    """Reads a run's ranks as one; memory is bounded by a few series, however many ranks there are."""
+    """Reads a run's ranks as one; memory is bounded by a few series, however many ranks there are.
+
+    Of a run that was resumed on another number of ranks, each step is merged over the ranks that took it.
+    """
 
     def __init__(self, record: RunRecord, scope: str = "") -> None:
         """Takes the run, and the scope of the session whose tensors are meant."""
-        self._record, self._prefix, self._scope = record, f"{scope}/" if scope else "", scope
-        self._facts: list[tuple[int, RankFacts | None]] = []
+        self._record, self._prefix = record, f"{scope}/" if scope else ""
+        self._starts = Starts(record, scope)
 
     def scalars(self, name: str) -> MergedSeries:
         """Returns a scalar of all ranks.
@@ -74,10 +80,19 @@ class MergedRanks:
             ArtifactError: When no rank has it, or a total is of sharded and replicated tensors together and its tensors
                 have no norms of their own.
         """
-        tensor = self._tensor(name)
-        if name.startswith(self._prefix + _TOTAL):
-            return self._total(name)
-        return self._spread(name) if tensor is None else _as_norm(self._squares(name, tensor), name, self._record)
+        starts = self._starts.of_scalar(name)
+        if len(starts) == 1:
+            return self._scalars(name, starts[0])
+        found: list[MergedSeries] = []
+        errors: list[ArtifactError] = []
+        for start in starts:
+            try:
+                found.append(self._scalars(name, start))
+            except ArtifactError as error:
+                errors.append(error)
+        if not found:
+            raise errors[0]
+        return _joined(found)
 
     def histogram(self, name: str, step: int) -> Histogram:
         """Returns the histogram of a whole tensor, such as ``gradients/0.weight``, at a step that all its parts have.
@@ -88,15 +103,16 @@ class MergedRanks:
             ArtifactError: When no rank has it there, or not every part.
             DamagedError: When one is damaged.
         """
+        start = self._starts.of_histogram(name, step)
         tensor = name.removeprefix(self._prefix).rpartition("/")[2]
-        counted, has_placement = Counted(tensor), self._is_parameter(tensor)
+        counted, has_placement = Counted(tensor), start.has_parameter(tensor)
         merged: list[HistogramColumns] = []
         blobs: list[bytes] = []
         last_ns = 0
-        for rank, facts in self._ranks():
+        for rank, facts in start.ranks:
             if has_placement and not counted.takes(facts):
                 continue
-            found = read_histogram(self._record, rank, name, step)
+            found = read_histogram(self._record, rank, name, step, start.attempts_of(rank))
             if found is None and has_placement:
                 raise ArtifactError(f"{self._record.path}: rank {rank} has no histogram {name!r} at step {step}")
             if found is not None:
@@ -110,63 +126,57 @@ class MergedRanks:
             raise ArtifactError(f"{self._record.path}: not every part of {name!r} has a store")
         return _as_one(merged, blobs).histogram(0, name, step=step, time_ns=last_ns)
 
-    def _ranks(self) -> list[tuple[int, RankFacts | None]]:
-        """What each rank says of itself, which it does at its first step and never takes back."""
-        if not any(facts for _, facts in self._facts):
-            self._facts = list(rank_facts(self._record, self._scope))
-        return self._facts
-
-    def _tensor(self, name: str) -> str | None:
-        """The parameter of which a scalar is the norm; None for others."""
+    def _scalars(self, name: str, start: Start) -> MergedSeries:
+        if name.startswith(self._prefix + _TOTAL):
+            return self._total(name, start)
         bare = name.removeprefix(self._prefix)
         kind, found, tensor = bare.partition(_NORM)
         is_norm = bool(found) and "/" not in kind and name.startswith(self._prefix)
-        return tensor if is_norm and self._is_parameter(tensor) else None
+        if is_norm and start.has_parameter(tensor):
+            return _as_norm(self._squares(name, tensor, start), name, self._record)
+        return self._spread(name, start)
 
-    def _is_parameter(self, tensor: str) -> bool:
-        return any(facts is not None and facts.of(tensor) is not None for _, facts in self._ranks())
-
-    def _squares(self, name: str, tensor: str) -> tuple[StepColumns, int]:
+    def _squares(self, name: str, tensor: str, start: Start) -> tuple[StepColumns, int]:
         """Sums of squares and numbers of parts by step, and how many parts that hold something there are."""
-        sums, counted, values, parts = StepColumns(0.0, 0.0), Counted(tensor), RankValues(self._record), 0
-        for rank, facts in self._ranks():
+        sums, counted, parts = StepColumns(0.0, 0.0), Counted(tensor), 0
+        for rank, facts in start.ranks:
             if counted.takes(facts):
                 parts += 1
-                _add_squares(sums, *unique_steps(*values.read(rank, name)))
+                _add_squares(sums, *start.read(rank, name))
         if not counted.is_complete:
             raise ArtifactError(
                 f"{self._record.path}: {tensor!r} lies in {counted.parts} parts, and not all of them have a store"
             )
         return sums, parts
 
-    def _total(self, name: str) -> MergedSeries:
+    def _total(self, name: str, start: Start) -> MergedSeries:
         """The norm of a group: from the ranks' totals where each counts as a whole, else from its tensors' norms."""
         group = name.removeprefix(self._prefix + _TOTAL)
-        sums, values, parts, mixed = StepColumns(0.0, 0.0), RankValues(self._record), 0, False
+        sums, parts, mixed = StepColumns(0.0, 0.0), 0, False
         seen: set[str] = set()
-        for rank, facts in self._ranks():
+        for rank, facts in start.ranks:
             if facts is None:
                 continue
             new = [f"{one.part} {next(iter(one.elements), '')}" not in seen for one in facts.placed]
             mixed |= any(new) and not all(new)
             if new and all(new):
                 parts += 1
-                _add_squares(sums, *unique_steps(*values.read(rank, name)))
+                _add_squares(sums, *start.read(rank, name))
             seen.update(f"{one.part} {next(iter(one.elements), '')}" for one in facts.placed)
         if group.startswith(("activations", "activation_gradients")) or not parts:
-            return self._spread(name)
+            return self._spread(name, start)
         if not mixed:
             return _as_norm((sums, parts), name, self._record)
-        return self._from_tensors(name, group)
+        return self._from_tensors(name, group, start)
 
-    def _from_tensors(self, name: str, group: str) -> MergedSeries:
+    def _from_tensors(self, name: str, group: str, start: Start) -> MergedSeries:
         kind = group.replace("/", "_") if "/" in group else group.removesuffix("s")
         tensors = dict.fromkeys(
-            tensor for _, facts in self._ranks() for tensor in ({} if facts is None else facts.parameters)
+            tensor for _, facts in start.ranks for tensor in ({} if facts is None else facts.parameters)
         )
         sums, parts = StepColumns(0.0, 0.0), 0
         for tensor in tensors:
-            squares, of_tensor = self._squares(f"{self._prefix}{kind}{_NORM}{tensor}", tensor)
+            squares, of_tensor = self._squares(f"{self._prefix}{kind}{_NORM}{tensor}", tensor, start)
             if len(squares.steps):
                 parts += of_tensor
                 rows = sums.rows(squares.steps)
@@ -174,11 +184,10 @@ class MergedRanks:
                     column[rows] += more
         return _as_norm((sums, parts), name, self._record)
 
-    def _spread(self, name: str) -> MergedSeries:
+    def _spread(self, name: str, start: Start) -> MergedSeries:
         found = StepColumns(0.0, 0.0, np.inf, -np.inf, -1.0, -1.0, 0.0)
-        values = RankValues(self._record)
-        for rank in self._record.ranks:
-            steps, column = unique_steps(*values.read(rank, name))
+        for rank, _ in start.ranks:
+            steps, column = start.read(rank, name)
             if not len(steps):
                 continue
             rows = found.rows(steps)
@@ -214,6 +223,13 @@ class MergedRanks:
             highest_rank=high_rank.astype(np.int64),
             non_finite=broken.astype(np.int64),
         )
+
+
+def _joined(parts: list[MergedSeries]) -> MergedSeries:
+    """One series of those of several starts, which have no step in common."""
+    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS]
+    order = np.argsort(columns[0], kind="stable")
+    return MergedSeries(parts[0].rule, *(column[order] for column in columns))
 
 
 def _as_one(merged: list[HistogramColumns], blobs: list[bytes]) -> HistogramColumns:

@@ -4,14 +4,11 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
-from tracker_adapters.store.reading.rank_values import RankValues
-from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
-from debuggers.diagnosis.rank_facts import RankFacts
 from debuggers.diagnosis.signals import PREFIX
 from stepscope.ranks.findings import names_of, rank_finding
-from stepscope.ranks.sums import unique_steps
+from stepscope.ranks.last_start import LastStart
 
 _LEAST_BATCHES, _COMPARED = 3, 10
 _LEAST_RANKS, _LEAST_STEPS, _FAR = 8, 20, 6.0
@@ -21,16 +18,16 @@ _SHARED = 0.9
 """Share of the checks at which two ranks have the same batch, from which they do so by mistake (stepscope's choice)."""
 
 
-def odd_losses(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+def odd_losses(start: LastStart) -> Iterator[Finding]:
     """Yields a finding for the ranks whose loss is NaN or infinite first, while that of others is finite.
 
     A step later averaged gradients have made all of them so. One of level info names ranks whose loss lies far from
     that of the others, of eight or more.
     """
-    values, firsts, lasts = RankValues(record), {}, {}
+    firsts, lasts = {}, {}
     levels: dict[int, float] = {}
-    for rank in ranks:
-        steps, losses = unique_steps(*values.read(rank, f"{prefix}loss"))
+    for rank in start.facts:
+        steps, losses = start.read(rank, "loss")
         broken = np.flatnonzero(~np.isfinite(losses))
         if len(steps):
             firsts[rank] = int(steps[broken[0]]) if len(broken) else math.inf
@@ -65,26 +62,26 @@ def _outliers(levels: dict[int, float], lasts: dict[int, int]) -> Iterator[Findi
         )
 
 
-def shared_batches(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+def shared_batches(start: LastStart) -> Iterator[Finding]:
     """Yields a finding for ranks that are given the same batches, where each should have its own.
 
     That is so where data parallelism is all there is: ranks of a tensor-parallel group share their batches rightly.
     Batches that never change tell nothing.
     """
-    values, known = RankValues(record), {}
+    known = {}
     sharing: dict[int, list[int]] = {}
     since = last = 0
-    for rank, facts in ranks.items():
+    for rank, facts in start.facts.items():
         if facts.strategy not in ("ddp", "fsdp") or any(len(one.mesh_shape) > 1 for one in facts.placed):
             continue
-        steps, numbers = unique_steps(*values.read(rank, f"{prefix}{PREFIX}batch_checksum"))
-        start = tuple(steps[:_LEAST_BATCHES].tolist()), tuple(numbers[:_LEAST_BATCHES].tolist())
+        steps, numbers = start.read(rank, f"{PREFIX}batch_checksum")
+        begin = tuple(steps[:_LEAST_BATCHES].tolist()), tuple(numbers[:_LEAST_BATCHES].tolist())
         if len(steps) < _LEAST_BATCHES or len(np.unique(numbers)) < 2:
             continue
-        if start not in known:
-            known[start] = rank, steps[:1000], numbers[:1000]
+        if begin not in known:
+            known[begin] = rank, steps[:1000], numbers[:1000]
             continue
-        other, their_steps, theirs = known[start]
+        other, their_steps, theirs = known[begin]
         common, here, there = np.intersect1d(steps, their_steps, assume_unique=True, return_indices=True)
         if np.mean(numbers[here] == theirs[there]) >= _SHARED:
             sharing.setdefault(other, []).append(rank)

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from msgspec.structs import replace
-from tracker_adapters.store.reading.rank_values import read_rank_text
+from tracker_adapters.store.reading.rank_values import read_rank_texts
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.diagnosis.rank_facts import RANK_NAME, RankFacts, decode_rank
 
 
-def rank_facts(record: RunRecord, scope: str = "") -> Iterator[tuple[int, RankFacts | None]]:
-    """Yields each rank that has a store with what it says of itself; None where it says nothing. One is open at a time.
+def facts_of(record: RunRecord, scope: str = "") -> Iterator[tuple[int, dict[int, RankFacts]]]:
+    """Yields each rank that has a store with what each of its attempts says of itself. One is open at a time.
 
     Args:
         record: The run.
@@ -18,13 +18,14 @@ def rank_facts(record: RunRecord, scope: str = "") -> Iterator[tuple[int, RankFa
     """
     known: dict[frozenset[tuple[str, int]], dict[str, int]] = {}
     for rank in record.ranks:
-        text = read_rank_text(record, rank, f"{scope}/{RANK_NAME}" if scope else RANK_NAME)
-        facts = None if text is None else decode_rank(text)
-        if facts is not None:  # most ranks have the same names and sizes, which thousands of ranks share then
-            shared = (known.setdefault(frozenset(one.elements.items()), one.elements) for one in facts.placed)
-            placed = [replace(one, elements=elements) for one, elements in zip(facts.placed, shared, strict=True)]
-            facts = replace(facts, placed=tuple(placed))
-        yield rank, facts
+        found = {}
+        for attempt, text in read_rank_texts(record, rank, f"{scope}/{RANK_NAME}" if scope else RANK_NAME).items():
+            facts = decode_rank(text)
+            if facts is not None:  # most ranks have the same names and sizes, which thousands of ranks share then
+                shared = (known.setdefault(frozenset(one.elements.items()), one.elements) for one in facts.placed)
+                placed = [replace(one, elements=elements) for one, elements in zip(facts.placed, shared, strict=True)]
+                found[attempt] = replace(facts, placed=tuple(placed))
+        yield rank, found
 
 
 class Counted:

@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 
 import numpy as np
-from tracker_adapters.store.reading.rank_values import RankValues
-from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
-from debuggers.diagnosis.rank_facts import RankFacts
 from debuggers.diagnosis.signals import PREFIX
 from stepscope.ranks.findings import rank_finding
-from stepscope.ranks.sums import Steps, Values, unique_steps
+from stepscope.ranks.last_start import LastStart
+from stepscope.ranks.sums import Steps, Values
 
 SLOWEST_SPEED = 0.75
 LEAST_MS = 5.0
@@ -23,17 +21,16 @@ _RULE = (
 )
 
 
-def own_times(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> tuple[Steps, dict[int, Values]]:
+def own_times(start: LastStart) -> tuple[Steps, dict[int, Values]]:
     """Returns the steps that end a window, and for each rank the milliseconds of a step without waiting there.
 
     Ranks wait for each other in the backward pass, and in the forward pass where parameters are sharded: of these
     phases everybody is given the shortest time that a rank takes, as the one that comes last waits least. What lies
     before is a rank's own.
     """
-    values = RankValues(record)
     found: dict[int, list[tuple[Steps, Values]]] = {}
-    for rank in ranks:
-        series = [unique_steps(*values.read(rank, f"{prefix}{PREFIX}{phase}")) for phase in _PHASES]
+    for rank in start.facts:
+        series = [start.read(rank, f"{PREFIX}{phase}") for phase in _PHASES]
         if all(len(steps) for steps, _ in series):
             found[rank] = series
     if len(found) < 2:
@@ -41,16 +38,16 @@ def own_times(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> tu
     steps = _common([steps for series in found.values() for steps, _ in series])
     rows = np.array([[values[np.isin(at, steps)] for at, values in series] for series in found.values()])
     data, forward, backward = rows[:, 0], rows[:, 1], rows[:, 2]
-    waits = np.array([ranks[rank].strategy not in ("", "ddp") for rank in found])
+    waits = np.array([start.facts[rank].strategy not in ("", "ddp") for rank in found])
     if len(steps):
         forward = np.where(waits[:, None], forward.min(0), forward)
         backward = np.broadcast_to(backward.min(0), backward.shape)
     return steps, dict(zip(found, data + forward + backward, strict=True))
 
 
-def stragglers(record: RunRecord, prefix: str, ranks: dict[int, RankFacts]) -> Iterator[Finding]:
+def stragglers(start: LastStart) -> Iterator[Finding]:
     """Yields a warning for each rank that is slower by itself than three quarters of the fastest one's speed."""
-    steps, times = own_times(record, prefix, ranks)
+    steps, times = own_times(start)
     if len(steps) < _LEAST_WINDOWS:
         return
     best = np.min(list(times.values()), axis=0)

@@ -18,12 +18,12 @@ def group(tmp_path):
     dist.destroy_process_group()
 
 
-def recorded(model, steps):
-    """What a recorder emits in so many steps, of which the second-to-last phase times are made up."""
+def recorded(model, steps, first_step=0):
+    """What a recorder emits in so many steps."""
     emitter = MemoryEmitter()
     recorder = RankRecorder(model, emitter)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for step in range(steps):
+    for step in range(first_step, first_step + steps):
         optimizer.zero_grad()
         inputs = torch.randn(4, 3)
         model(inputs).sum().backward()
@@ -50,6 +50,12 @@ def test_the_first_ten_steps_and_every_tenth_are_checked(group):
     names = {one.name.removeprefix(PREFIX) for one in found} - {RANK_NAME}
     checked = {"weight_checksum", "gradient_checksum", "batch_checksum", "weight_bits", "gradient_bits"}
     assert {name.partition("/")[0] for name in names} == checked
+
+
+def test_a_training_that_goes_on_checks_the_steps_that_were_checked_before(group):
+    """Else checks of the start that was cut off would stay between its own."""
+    found = recorded(nn.Linear(3, 2), 30, first_step=35)
+    assert steps_of(found, "weight_checksum") == [*range(35, 45), 50, 60]
 
 
 def test_frozen_weights_are_left_out_and_those_without_a_gradient_are_not(group):

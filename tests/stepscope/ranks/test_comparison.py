@@ -241,6 +241,61 @@ def test_ranks_with_other_parameters_are_compared_in_what_they_share(path):
     assert found.not_compared == ("the ranks hold different parameters: rank 0 has a, rank 1 has not",)
 
 
+def started(path, stacks=({}, {}), **how):
+    """Both ranks of a start; the text of each says where it is."""
+    for rank, texts in enumerate(stacks):
+        write(path, rank, placed=[whole(a=1)], texts=texts, status="failed", **how)
+
+
+def test_a_start_that_hangs_before_the_step_that_an_earlier_one_reached_is_named(path):
+    started(path, series={"loss": [1.0] * 21})
+    waits, loads = stack(step=12, files=WAITING), stack(step=12)
+    started(path, (waits, loads), series={"loss": {10: 1.0, 11: 1.0, 12: 1.0}}, resume=True)
+    found = compared(path)
+    assert [(one.kind, one.name, one.step) for one in found.findings] == [("hung_rank", "rank 1", 12)]
+    assert found.reached == {0: 12, 1: 12}
+
+
+def test_a_start_that_hangs_before_its_first_step_is_named(path):
+    started(path, series={"loss": [1.0] * 21})
+    for rank, texts in enumerate([stack(step=-1, files=WAITING), stack(step=-1)]):
+        write(path, rank, texts=texts, status="failed", resume=True)
+    assert compared(path).findings[0].evidence.startswith("rank 1 is in train.py, line 3, in load after step -1")
+
+
+def test_where_an_earlier_start_hung_is_no_finding(path):
+    started(path, (stack(files=WAITING), stack()), series={"loss": [1.0] * 21})
+    assert kinds(path) == ["hung_rank"]
+    started(path, series={"loss": {10: 1.0, 11: 1.0}}, resume=True)
+    assert kinds(path) == []
+
+
+def test_weights_that_part_after_a_resume_are_named_where_an_earlier_start_was_in_order(path):
+    started(path, series={"loss": [1.0] * 21} | checks(*SAME))
+    for rank, last in enumerate([5, 6]):
+        series = {"loss": {9: 1.0, 10: 1.0}} | checks(5, last, at=[9, 10])
+        write(path, rank, placed=[whole(a=1)], series=series, resume=True)
+    assert [(one.kind, one.step) for one in compared(path).findings] == [("weights_out_of_step", 10)]
+
+
+def test_a_rank_that_only_an_earlier_start_had_is_named_and_not_compared(path):
+    for rank in range(3):
+        write(path, rank, placed=[whole(a=1)], ranks=3, series={"loss": [1.0] * 21} | checks(*SAME))
+    for rank in range(2):
+        series = {"loss": {9: 1.0, 10: 1.0, 20: 1.0}} | checks(5, 6, 7, at=[9, 10, 20])
+        write(path, rank, placed=[whole(a=1)], ranks=2, series=series, resume=True)
+    found = compared(path)
+    assert (found.findings, found.world_size, found.reached) == ((), 2, {0: 20, 1: 20})
+    assert found.not_compared == ("rank 2: only an earlier start had it; the last one has 2 ranks",)
+
+
+def test_a_run_that_is_opened_again_to_record_a_score_is_compared_as_it_was(path):
+    of_two(path, checks(*SAME), checks(5, 5, 5, 6, 7))
+    with stepscope.open_run(path, sinks=[], rank=0, resume=True) as run:
+        run.scalar("test/score", 1.0, step=21)
+    assert kinds(path) == ["weights_out_of_step"]
+
+
 def test_clocks_that_differ_by_minutes_change_nothing(path):
     for rank in range(2):
         write(path, rank, placed=[whole(a=2)], series={"loss": [1.0] * 21} | checks(*SAME), clock_s=-600.0 * rank)

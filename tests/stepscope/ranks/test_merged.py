@@ -111,6 +111,41 @@ def test_a_resumed_rank_has_its_latest_attempt(path):
         assert stepscope.MergedRanks(record).histogram("h", 0).count == 2
 
 
+@pytest.mark.parametrize("before, after", [(3, 2), (2, 3), (2, 1)])
+def test_a_run_resumed_on_other_ranks_is_merged_over_those_that_took_each_step(path, before, after):
+    """It rewinds from step 3 to step 2: what a rank did there that has gone since is void."""
+    for ranks, first, steps, resume in ((before, 0, 4, False), (after, 2, 3, True)):
+        for rank in range(ranks):
+            values = dict.fromkeys(range(first, first + steps), float(10 * ranks + rank))
+            series = {"gradient_norm/w": values, "total_norm/gradients": values, "loss": values}
+            placed = [shard(rank, ranks, w=2)] if ranks > 1 else [whole(w=2)]
+            histograms = {"gradients/w": np.full(2, float(ranks))} if first == 0 else {}
+            write(path, rank, placed=placed, ranks=ranks, series=series, histograms=histograms, resume=resume)
+    sizes = [before, before, after, after, after]
+    expected = [[10.0 * ranks + rank for rank in range(ranks)] for ranks in sizes]
+    for name in ("gradient_norm/w", "total_norm/gradients"):
+        norms = merged(path, name)
+        assert norms.values.tolist() == pytest.approx([math.hypot(*parts) for parts in expected])
+        assert (norms.rule, norms.steps.tolist(), norms.ranks.tolist()) == ("norm", [0, 1, 2, 3, 4], sizes)
+    losses = merged(path, "loss")
+    assert losses.values.tolist() == [sum(parts) / len(parts) for parts in expected]
+    assert losses.highest_rank.tolist() == [ranks - 1 for ranks in sizes]
+    with stepscope.read_run(path) as record:
+        assert stepscope.MergedRanks(record).histogram("gradients/w", 0).count == 2 * before
+
+
+def test_what_was_recorded_without_a_session_after_other_ranks_is_read(path):
+    for ranks, resume in ((2, False), (1, True)):
+        for rank in range(ranks):
+            placed = [whole(w=2)]
+            write(path, rank, placed=placed, ranks=ranks, series={"loss": {3 - ranks: 1.0}}, resume=resume)
+    with stepscope.open_run(path, sinks=[], rank=0, resume=True) as run:
+        run.scalar("test/score", 4.0, step=9)
+    assert merged(path, "test/score").values.tolist() == [4.0]
+    with pytest.raises(ArtifactError, match="no rank has a scalar 'lost'"):
+        merged(path, "lost")
+
+
 def test_histograms_of_shards_are_that_of_the_whole(path):
     values = np.random.default_rng(0).normal(size=100).astype(np.float32)
     for rank, part in enumerate(np.split(values, [30, 70])):

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_rank_text
+from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_rank_text, read_rank_texts
 from tracker_adapters.store.segments.histogram_codec import decode
+from tracker_adapters.store.upkeep.retention import retain
 
 import stepscope
 
@@ -61,6 +62,48 @@ def test_a_later_attempt_takes_the_place_of_an_earlier_one(folder, record):
         run.scalar("loss", 9.0, step=1)
     steps, found = RankValues(record).read(0, "loss")
     assert (steps.tolist(), found.tolist()) == ([0, 1, 2], [1.0, 9.0, math.inf])
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_what_one_attempt_recorded_is_read_alone(folder, is_live):
+    run = stepscope.open_run(folder, sinks=[], rank=0, resume=True)
+    run.scalar("loss", 9.0, step=1)
+    run.histogram("h", np.full(7, 3.0), step=4)
+    run.text("note", "again", step=0)
+    assert run.flush_store()
+    if not is_live:
+        run.close()
+    with stepscope.read_run(folder) as record:
+        values = RankValues(record)
+        read = {attempts: values.read(0, "loss", attempts) for attempts in ((1,), (2,), (1, 2), (3,))}
+        assert [steps.tolist() for steps, _ in read.values()] == [[0, 1, 2], [1], [0, 1, 2], []]
+        assert [found.tolist()[1:2] for _, found in read.values()] == [
+            pytest.approx([math.nan], nan_ok=True),
+            [],
+            [9.0],
+            [],
+        ]
+        assert values.read(0, "lost", (2,))[0].tolist() == []
+        counts = {of: read_histogram(record, 0, "h", 4, of) for of in (None, (1,), (2,), (3,))}
+        assert [one and decode([one[1]]).tallies[0, 0] for one in counts.values()] == [7, 1, 7, None]
+        assert read_rank_texts(record, 0, "note") == {1: "last", 2: "again"}
+        assert read_rank_text(record, 0, "note") == "again"
+    run.close()
+
+
+def test_a_later_attempt_that_was_compacted_takes_the_place_of_all_between_its_ends(folder):
+    for steps in ([21], [*range(21), *range(22, 200)]):
+        with stepscope.open_run(folder, sinks=[], rank=0, resume=True) as run:
+            for step in steps:
+                run.histogram("h", np.full(5, 3.0), step=step)
+            for step in range(3000):
+                run.scalar("much", 0.0, step=step)
+    assert retain(folder, 64 * 1024).made
+    with stepscope.read_run(folder) as record:
+        steps = [one.step for one in record.histograms("h")]
+        assert 21 not in steps
+        assert [step for step in range(200) if read_histogram(record, 0, "h", step) is not None] == steps
+        assert read_histogram(record, 0, "h", 21, (2,)) is not None
 
 
 def test_no_file_stays_open(folder, record):
