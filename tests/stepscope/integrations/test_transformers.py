@@ -242,28 +242,3 @@ def test_steps_go_on_where_a_checkpoint_ended(tmp_path):
     again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-3"))
 
     assert stepscope.read_run(tmp_path / "run").scalars("loss").steps.tolist() == [3, 4]
-
-
-def test_a_trainer_of_trl_is_watched_by_its_name(tmp_path, monkeypatch):
-    trl = pytest.importorskip("trl", reason="needs TRL: pip install trl")
-    from datasets import Dataset
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    monkeypatch.setenv("STEPSCOPE_RUN", str(tmp_path / "run"))
-    lines = [line for line in Path(textwrap.__file__).read_text().splitlines() if len(line.split()) > 3][:32]
-    words = ["<end>", "<unknown>", *sorted({word for line in lines for word in line.split()})]
-    known = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unknown>"))
-    known.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    marks = {"pad_token": "<end>", "eos_token": "<end>", "unk_token": "<unknown>"}
-    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=known, **marks)
-    arguments = trl.SFTConfig(
-        output_dir=str(tmp_path / "out"), use_cpu=True, bf16=False, disable_tqdm=True, save_strategy="no", max_steps=3,
-        logging_steps=1, per_device_train_batch_size=4, max_length=16, report_to="stepscope",
-    )  # fmt: skip
-    data = Dataset.from_dict({"text": lines})
-    trl.SFTTrainer(model(), arguments, train_dataset=data, processing_class=tokenizer).train()
-
-    record = stepscope.read_run(tmp_path / "run")
-    assert record.scalars("loss").values == pytest.approx(record.scalars("logged/loss").values, rel=1e-3)
-    assert len(record.scalars("mean_token_accuracy").steps) == 3
-    assert record.info.status == "finished"
