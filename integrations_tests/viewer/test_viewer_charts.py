@@ -321,6 +321,29 @@ def test_new_points_show_while_the_training_writes(page, tmp_path):
         expect(chart(page, "val/loss").locator("canvas")).to_have_count(1)
 
 
+def test_below_a_part_is_what_is_last_in_it_and_all_that_was_loaded_is_followed(page, tmp_path):
+    with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer_of(page, tmp_path / "live") as url:
+        for step in range(20):
+            run.scalar("loss", 1.0 / (step + 1), step=step)
+        run.flush_store()
+        page.goto(f"{url}#/charts?zoom=4,8")
+        legend = drawn(page, "loss").locator(".legend")
+        words = chart(page, "loss").locator(".offscreen")
+        expect(legend).to_contain_text("0.11111step 8")
+        expect(words).to_contain_text("last 0.11111, lowest 0.11111, highest 0.2, up to step 8")
+        page.get_by_role("button", name="Whole range").click()
+        expect(legend).to_contain_text("step 19")
+        chart(page, "loss").press("+")
+        run.scalar("loss", 0.5, step=50)
+        run.flush_store()
+        expect(legend).to_contain_text("step 14")
+        with page.expect_response(re.compile("api/series")):
+            run.scalar("loss", 0.5, step=51)
+            run.flush_store()
+        chart(page, "loss").press("0")
+        expect(words).to_contain_text("up to step 51")
+
+
 @pytest.mark.slow
 def test_of_thousands_of_series_only_the_visible_exist(page, tmp_path):
     with stepscope.open_run(tmp_path / "many", sinks=[]) as run:

@@ -148,6 +148,19 @@ def test_an_address_opens_its_layer_where_another_one_is_open(page, served):
     expect(opened).to_be_hidden()
     page.go_back()
     expect(opened).to_have_text("2.bias")
+    page.get_by_label("search for layers").fill("0.")
+    expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("2 of 4 layers"))
+    expect(page.locator(".says-cell")).to_contain_text("Arrow keys move")
+    page.get_by_label("search for layers").fill("bias")
+    page.get_by_role("application").press("ArrowDown")
+    page.get_by_role("application").press("ArrowDown")
+    expect(page.locator(".says-cell")).to_contain_text("2.bias")
+    page.get_by_label("search for layers").fill("2.")
+    expect(page.locator(".says-cell")).to_contain_text("2.bias")
+    page.get_by_label("search for layers").fill("weight")
+    page.reload()
+    expect(page.get_by_role("application")).to_have_attribute("aria-label", re.compile("2 of 4 layers"))
+    expect(opened).to_have_text("2.bias")
 
 
 def test_hostile_and_long_names_are_shown_as_text(page, served):

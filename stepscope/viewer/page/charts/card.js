@@ -114,8 +114,9 @@ export class Card {
     try {
       await ofEachRun({ ...this.board.context, signal: this.closing.signal }, this.runs(), async ({ key, rank, id }) => {
         const of = { run: key, name: this.entry.name, rank };
-        if (!onlyNew && look.zoom && loader.hasAllPoints(of)) return null;
-        return loader.load(of, this.steps(id), width, onlyNew, this.closing.signal);
+        const whole = look.zoom && loader.hasAllPoints(of);
+        if (whole && !onlyNew) return null;
+        return loader.load(of, whole ? null : this.steps(id), width, onlyNew, this.closing.signal);
       });
       if (!this.closing.signal.aborted) this.draw();
     } catch (error) {
@@ -139,7 +140,7 @@ export class Card {
     });
     const alerts = look.axis === board.look.axis ? board.alertsOf(entry.name) : [];
     this.plot.draw(lines, alerts, look);
-    this.words.textContent = inWords(entry.name, this.plot.drawn, alerts.filter(({ own }) => own).length);
+    this.words.textContent = inWords(entry.name, this.plot.drawn, look.zoom, alerts.filter(({ own }) => own).length);
     this.element.classList.toggle("empty", lines.every(({ line }) => !line.step.length));
     this.showValues(null);
   }
@@ -158,7 +159,7 @@ export class Card {
     const near = x === null || !seen ? [] : this.plot.alerts.filter((alert) => Math.abs(alert.x - x) < (seen[1] - seen[0]) * NEAR);
     const alert = near.find(({ own }) => own) ?? near[0];
     const isAsBoard = this.look.axis === this.board.look.axis;
-    showLegend(this.legend, this.plot.drawn, isAsBoard ? x : x ?? Infinity, this.look.axis, alert ? `${alert.level}: ${alert.text}` : "");
+    showLegend(this.legend, this.plot.drawn, isAsBoard ? x : x ?? Infinity, this.look, alert ? `${alert.level}: ${alert.text}` : "");
   }
 
   /** @param {KeyboardEvent} event */

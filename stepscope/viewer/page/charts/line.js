@@ -104,10 +104,10 @@ export function placesOf(line, axis, startMs) {
   return places;
 }
 
-/** Last, lowest and highest finite value. @param {Line} line */
-export function extremes({ value, low, high }) {
+/** Last, lowest and highest finite value of the points from one up to before another. @param {Line} line @param {number} [first] @param {number} [end] */
+export function extremes({ value, low, high }, first = 0, end = value.length) {
   let [least, most, last] = [Infinity, -Infinity, NaN];
-  for (let index = 0; index < value.length; index++) {
+  for (let index = first; index < end; index++) {
     const [below, above] = [low ? low[index] : value[index], high ? high[index] : value[index]];
     if (below < least) least = below;
     if (above > most) most = above;

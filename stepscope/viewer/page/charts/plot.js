@@ -112,7 +112,7 @@ export class Plot {
       padding: paddings(FONT),
       scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
       axes: [
-        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : 50), values: this.look.axis === "relative" ? (_, ticks) => durationTexts(ticks) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
+        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : this.look.axis === "relative" ? 70 : 50), values: this.look.axis === "relative" ? (_, ticks) => durationTexts(ticks) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
         { ...axis, ...axisOf(log), size: roomLeft(56, FONT), values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
       ],
       cursor: {

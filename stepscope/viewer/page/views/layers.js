@@ -203,9 +203,12 @@ class Layers {
     if (cells.behind) this.due();
     const [row, step] = [this.context.params.get("row"), Number(this.context.params.get("step") || "NaN")];
     if (!looks) return;
-    const place = row ? this.map.rows.findIndex((one) => cells.tensors[one] === row || cells.tensors[one].startsWith(`${row}.`)) : -1;
-    if (place < 0) this.details.clear(); // it names none, or the run before had it
-    else this.open({ row: place, step: Number.isNaN(step) ? cells.lastStep : step });
+    const named = row ? cells.tensors.findIndex((tensor) => tensor === row || tensor.startsWith(`${row}.`)) : -1;
+    const place = this.map.rows.indexOf(named);
+    const at = Number.isNaN(step) ? cells.lastStep : step;
+    if (named < 0) this.details.clear(); // it names none, or the run before had it
+    else if (place < 0) this.showDetails(cells.tensors[named], cells.names[named], at); // the search leaves it out
+    else this.open({ row: place, step: at });
   }
 
   draw() {
@@ -215,6 +218,10 @@ class Layers {
     if (!cells || !statistic) return;
     const { found } = matcher(this.search.value);
     const rows = cells.tensors.map((_, row) => row).filter((row) => found(cells.tensors[row]));
+    // The cursor stays at its layer, wherever that is among those that are found, or that came meanwhile.
+    const held = map.at()?.tensor;
+    const row = rows.findIndex((one) => cells.tensors[one] === held);
+    if (map.cursor) map.cursor = row < 0 ? null : { ...map.cursor, row };
     map.which = context.params.get("of") === "low" ? "low" : "high";
     const scale = scaleOf(context.params.get("scale") || statistic.scale, cells[map.which]);
     this.legend.replaceChildren(legend(scale, cells.bits));
@@ -254,9 +261,15 @@ class Layers {
     this.map.reveal();
     this.say();
     const at = this.map.at();
-    if (!at || !this.run || !this.cells) return;
+    if (!at) return;
     this.context.params.set({ row: at.tensor, step: at.step }, true);
-    void this.details.show({ run: this.run, scope: this.scope ?? "", rank: this.rank ?? 0 }, at.tensor, at.name, at.step, this.cells.lastStep);
+    this.showDetails(at.tensor, at.name, at.step);
+  }
+
+  /** @param {string} tensor @param {string} series @param {number} step */
+  showDetails(tensor, series, step) {
+    if (!this.run || !this.cells) return;
+    void this.details.show({ run: this.run, scope: this.scope ?? "", rank: this.rank ?? 0 }, tensor, series, step, this.cells.lastStep);
   }
 
   /** @param {[number, number] | null} range */
