@@ -94,6 +94,15 @@ def test_it_opens_with_the_runs_that_were_named_and_of_a_folder_with_the_newest(
     expect(page).to_have_title(re.compile("Layers · run 1"))
 
 
+def test_a_header_that_needs_two_rows_is_no_error(runs, page, tmp_path):
+    made = export_page(runs, tmp_path / "out")
+    page.set_viewport_size({"width": 900, "height": 900})
+    page.goto(made.page.as_uri())
+    expect(page.get_by_role("button", name=re.compile("of 2 runs"))).to_be_visible()
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
 def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):
     made = export_page(runs, tmp_path / "out")
     page.goto(made.page.as_uri())

@@ -55,10 +55,12 @@ export class Shell {
       this.root,
     );
     // What sticks below the header needs its height: it has two rows on a narrow screen.
-    new ResizeObserver(() => {
+    const fit = () => {
       this.chooser.show(); // as many runs as find room
       document.documentElement.style.setProperty("--header-height", `${header.offsetHeight}px`);
-    }).observe(header);
+    };
+    // In the next frame: this changes what is observed, which browsers call an error.
+    new ResizeObserver(() => requestAnimationFrame(fit)).observe(header);
   }
 
   async start() {
