@@ -69,6 +69,17 @@ def show(page, address):
     expect(page.locator(".runs-table tbody tr").first).to_be_visible()
 
 
+def test_runs_of_one_name_are_told_apart(page, tmp_path):
+    for rate in (0.1, 0.2):
+        record(tmp_path / f"rate_{rate}" / "run", rate)
+    with viewer(*(tmp_path / f"rate_{rate}" / "run" for rate in (0.1, 0.2))) as url:
+        show(page, f"{url}#/compare")
+        expect(page.locator(".runs-table tbody tr")).to_have_count(2)
+        assert sorted(name.strip() for name in names(page)) == ["rate_0.1/run", "rate_0.2/run"]
+        expect(page.get_by_role("button", name=re.compile("of 2 runs"))).to_contain_text("rate_0.2/run")
+        page.goto("about:blank")
+
+
 def test_a_column_sorts_both_ways_and_back_goes_back(page, compare):
     show(page, compare)
     expect(page.locator(".runs-table tbody tr")).to_have_count(3)

@@ -15,6 +15,7 @@ const { barPixels, spread } = await import(new URL("histograms/spread.js", PAGE)
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
 const { durationText, durationTexts, numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
+const { toldApart } = await import(new URL("shell/run_names.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
 const { nameText, visible } = await import(new URL("text/visible.js", PAGE));
 const { Turns, staticSource } = await import(new URL("data/source.js", PAGE));
@@ -136,6 +137,15 @@ test("durations have no 60th second or minute, and those of an axis differ", () 
   assert.deepEqual(durationTexts([7190, 7200, 7210]), ["1:59:50", "2:00:00", "2:00:10"]);
   assert.deepEqual(durationTexts([3599.5, 3600, 3600.5]), ["0:59:59.5", "1:00:00.0", "1:00:00.5"]);
   assert.deepEqual(durationTexts([90000, 91200, 92400]), ["25 h 0 min", "25 h 20 min", "25 h 40 min"]);
+});
+
+test("runs of one name are told apart by their folders", () => {
+  const names = (...folders) => toldApart(folders.map((folder) => ({ name: folder.split("/").at(-1), folder }))).map(({ name }) => name);
+  assert.deepEqual(names("/r/a/exp", "/r/b/exp", "/r/other"), ["a/exp", "b/exp", "other"]);
+  assert.deepEqual(names("/r/1/x/exp", "/r/2/x/exp", "/r/2/y/exp"), ["1/x/exp", "2/x/exp", "2/y/exp"]);
+  assert.deepEqual(names("/r/exp", "s3://bucket/r/exp"), ["r/exp", "bucket/r/exp"]);
+  assert.deepEqual(toldApart([{ name: "sweep", folder: "/r/1" }, { name: "sweep", folder: "/r/2" }]).map(({ name }) => name), ["sweep (1)", "sweep (2)"]);
+  assert.deepEqual(toldApart([{ name: "x", folder: "/r" }, { name: "x", folder: "/r" }]).map(({ name }) => name), ["x (r)", "x (r)"]);
 });
 
 test("points between gaps are alone, whatever other lines have there", () => {

@@ -6,6 +6,7 @@ import { Messages } from "./messages.js";
 import { currentHash, setHash, whenMoved } from "./place.js";
 import { poll } from "../data/polling.js";
 import { RunChooser } from "./run_chooser.js";
+import { toldApart } from "./run_names.js";
 import { listenedTo } from "../data/source.js";
 import { runColour, schemeSwitch } from "./theme.js";
 import { VIEWS } from "../views/table.js";
@@ -83,7 +84,8 @@ export class Shell {
   async lookForRuns() {
     this.lookedForRuns = Date.now();
     try {
-      const { runs, named = [], unreadable } = await this.source.json("runs");
+      const { runs: found, named = [], unreadable } = await this.source.json("runs");
+      const runs = toldApart(/** @type {import("../context.js").RunInfo[]} */ (found));
       const kept = this.runs.filter((old) => !runs.some((/** @type {any} */ run) => run.key === old.key) && this.chosenKeys().includes(old.key));
       this.runs = [...runs, ...kept].map((run) => ({ ...run, live: run.live && this.source.live }));
       this.runs.sort((a, b) => (b.created_ms ?? 0) - (a.created_ms ?? 0));

@@ -108,7 +108,8 @@ class Comparison {
       for (let key = waiting.shift(); key && !signal.aborted; key = waiting.shift()) {
         try {
           const [row] = (await source.json(address("compare", { runs: key, at }), { signal })).runs;
-          this.rows.set(key, { ...row, causes: this.rows.get(key)?.causes, observed: this.rows.get(key)?.observed });
+          const name = this.context.runs.find((run) => run.key === key)?.name; // which tells it apart
+          this.rows.set(key, { ...row, name: name ?? row.name, causes: this.rows.get(key)?.causes, observed: this.rows.get(key)?.observed });
           this.unreadable.delete(key);
         } catch (error) {
           if (signal.aborted) return;
