@@ -1,5 +1,7 @@
 """The hook and the backend in real Runners of mmengine."""
 
+import logging
+
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from mmengine.evaluator import BaseMetric
 from mmengine.model import BaseModel
 from mmengine.runner import Runner
 
+from stepscope.integrations import frameworks
 from stepscope.integrations.mmengine import StepscopeVisBackend
 
 pytestmark = pytest.mark.framework
@@ -97,6 +100,20 @@ def test_a_hook_given_twice_works_once_and_says_so(tmp_path, caplog):
     assert caplog.text.count("there are 2 StepscopeHooks; only the first one is active") == 1
     assert stepscope.read_run(tmp_path / "first").scalars("loss").steps.tolist() == list(range(8))
     assert not (tmp_path / "second").exists()
+
+
+def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(frameworks, "version", lambda name: "0.11.0rc3")
+    monkeypatch.setattr(frameworks, "_warned", set())
+
+    for name in ("first", "second"):
+        hook, backend = {"type": "StepscopeHook"}, {"type": "StepscopeVisBackend", "run": str(tmp_path / name)}
+        train(tmp_path / name, [hook], [backend])
+        assert stepscope.read_run(tmp_path / name).scalars("loss").steps.tolist() == list(range(8))
+
+    told = [one.message for one in caplog.records if one.levelno == logging.WARNING and "was tested" in one.message]
+    assert len(told) == 1
+    assert told[0].startswith("stepscope was tested with mmengine 0.10, and 0.11.0rc3 is installed: it continues")
 
 
 def test_without_a_hook_what_is_logged_stands_under_the_steps_of_the_runner(tmp_path):

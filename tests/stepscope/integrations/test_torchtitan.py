@@ -192,3 +192,18 @@ def test_a_processor_without_a_trainer_is_refused(tmp_path, torchtitan):
         logger.attach(processor_of(torchtitan.metrics, None, optimizers))
     with pytest.raises(stepscope.SessionError, match="the optimizers are None"):
         logger.attach(processor_of(torchtitan.metrics, models, None))
+
+
+def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, torchtitan, monkeypatch, caplog):
+    monkeypatch.setattr(frameworks, "version", lambda name: "0.4.0")
+    monkeypatch.setattr(frameworks, "_warned", set())
+
+    for name in ("first", "second"):
+        models, optimizers = made(1)
+        processor = processor_of(torchtitan.metrics, models, optimizers)
+        torchtitan.logger(tmp_path / name).attach(processor)
+        train(models, optimizers, processor)
+        processor.close()
+        assert stepscope.read_run(tmp_path / name).scalars("loss").steps.tolist() == list(range(4))
+
+    assert caplog.text.count("stepscope was tested with torchtitan 0.3, and 0.4.0 is installed: it continues") == 1
