@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tracker_adapters.values.tensors import plain_tensor
 
+from debuggers.gradients.states import is_state
 from debuggers.host_arrays.readable import is_dense, is_freed
 from debuggers.instrumentation.long_names import fitting_name
 from debuggers.instrumentation.module_changes import ModuleMembers
@@ -39,7 +40,8 @@ class Parameters:
     by identity, with what the last walk through the model found, in a fraction of the time of a walk.
 
     What an optimizer has let go, as where a layer is frozen by taking it out of the groups, is left out: nothing uses
-    its gradients any more, nor sets them to zero, so that they add up from step to step.
+    its gradients any more, nor sets them to zero, so that they add up from step to step. What a framework keeps as
+    parameters though they are states of layers (``states``) is left out, too.
 
     Attributes:
         names: In the model's order. A tied parameter has its first name; the others are in ``aliases``.
@@ -55,7 +57,9 @@ class Parameters:
         self._walk()
 
     def _walk(self) -> None:
-        named = _named_parameters(self._model)
+        found = _named_parameters(self._model)
+        named = {tensor: names for tensor, names in found.items() if not is_state(tensor)}
+        self._states = {first: tensor for tensor, (first, *_) in found.items() if is_state(tensor)}
         names = tuple(first for first, *_ in named.values())
         # Whoever has seen the names knows them by their tuple.
         self.names = self.names if names == self.names else names
@@ -85,7 +89,7 @@ class Parameters:
         Also those of parameters that require a gradient and hold +∞. -∞ alone may be a mask, and what is not trained
         may hold any infinity. What has no dense values is left out, or none at all at the moment.
         """
-        named = dict(zip(self.names, self.tensors, strict=True)) | dict(self._model.named_buffers())
+        named = dict(zip(self.names, self.tensors, strict=True)) | self._states | dict(self._model.named_buffers())
         flags = {}
         for name, tensor in named.items():
             dense = is_dense(tensor) and not tensor.is_quantized

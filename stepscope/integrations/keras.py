@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # Keras reads it when it is imported
 
+from debuggers.gradients.states import note_states
+from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.watched_training import warn_of_second
@@ -50,6 +52,8 @@ class StepscopeCallback(Watcher, keras.callbacks.Callback):
         _active.add(self)
         self._training.open(self._configuration())
         self._training.fails_unless_ended()
+        with self._training.isolation.guard("telling weights from states"):
+            note_states(_states(self.model))
         self._training.observe(self.model)
         if hasattr(self.model.optimizer, "inner_optimizer"):
             _log.warning("the losses and gradients of this training are recorded with the scale of LossScaleOptimizer")
@@ -90,3 +94,12 @@ class StepscopeCallback(Watcher, keras.callbacks.Callback):
         with self._training.isolation.guard("reading the optimizer's configuration"):
             found["optimizer"] = dict(self.model.optimizer.get_config())
         return found
+
+
+def _states(model: keras.Model) -> Iterator[torch.Tensor]:
+    """What layers that are trained keep as parameters and nothing trains: moving statistics, and states of seeds."""
+    for layer in model._flatten_layers():
+        if layer.trainable:  # what is not in a layer within it
+            inner = layer._flatten_layers(include_self=False, recursive=False)
+            theirs = {id(variable) for one in inner for variable in one.variables}
+            yield from (one.value for one in layer.non_trainable_variables if id(one) not in theirs)

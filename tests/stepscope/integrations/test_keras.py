@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 
 import numpy as np
 import pytest
@@ -70,6 +71,29 @@ def test_one_line_records_losses_gradients_metrics_and_validations(tmp_path):
     assert record.info.config["training"]["epochs"] == 2
     assert record.info.config["optimizer"]["learning_rate"] == pytest.approx(0.01)
     assert record.scalars("learning_rate").values == pytest.approx([0.01, 0.01])
+
+
+def test_states_of_layers_are_no_frozen_weights_and_a_frozen_layer_is(tmp_path):
+    """Keras keeps moving statistics, and the state of a dropout's seed, as parameters of torch."""
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((4,)), layers.Dense(8, trainable=False, name="still"), layers.BatchNormalization(),
+            layers.Dropout(0.2), layers.SpectralNormalization(layers.Dense(1, name="last")),
+        ]
+    )  # fmt: skip
+    model.compile("sgd", "mse")
+    inputs = np.random.default_rng(0).normal(size=(32, 4))
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        model.fit(inputs, inputs.sum(1, keepdims=True), batch_size=8, verbose=0, callbacks=[StepscopeCallback(run)])
+
+    with stepscope.read_run(tmp_path / "run") as record:
+        summary = record.texts("stepscope/report")[-1].text
+    frozen = re.search(r"2 of 6 parameters are frozen \((.*?)\)", summary)
+    assert frozen, summary
+    assert [name.rpartition("/")[2] for name in frozen[1].split(", ")] == ["bias", "kernel"]
+    assert frozen[1].count("still/") == 2
 
 
 def test_a_nan_loss_is_shown(tmp_path):
