@@ -73,9 +73,7 @@ class RankValues:
             return np.empty(0, np.int64), np.empty(0)
         finally:
             self._record.let_go(rank)
-        chosen = np.isin(rows.attempts, list(attempts))
-        columns = rows.seqs[chosen], rows.attempts[chosen], rows.steps[chosen], rows.values[chosen]
-        return _latest(columns, rows.compacted[chosen])
+        return _latest(ScalarColumns(rows.seqs, rows.attempts, rows.steps, rows.values), rows.compacted, attempts)
 
     def _at_once(self, run_folder: Path, rank: int, name: str) -> tuple[Steps, Values] | None:
         """The series of a store that is one segment of one attempt, in which steps only ascend; None for others."""
@@ -120,19 +118,22 @@ def _in_files(run_folder: Path, rank: int, name: str, attempts: Collection[int] 
     if min(rows.attempts.min(initial=0), rows.steps.min(initial=0)) < 0:
         return None
     compacted = np.repeat([is_compacted for _, is_compacted in parts], [len(part.steps) for part in columns])
+    return _latest(rows, compacted, attempts)
+
+
+def _latest(
+    rows: ScalarColumns, compacted: npt.NDArray[np.bool_], attempts: Collection[int] | None
+) -> tuple[Steps, Values]:
+    """Steps and values by step of what some attempts recorded, None for all, and no later one of them replaced."""
     if attempts is not None:
         chosen = np.isin(rows.attempts, list(attempts))
-        rows, compacted = ScalarColumns(*(column[chosen] for column in rows)), compacted[chosen]
-    return _latest(rows, compacted)
-
-
-def _latest(rows: tuple[Steps, Steps, Steps, Values], compacted: npt.NDArray[np.bool_]) -> tuple[Steps, Values]:
-    """Steps and values by step of what no later attempt replaced, of sequence numbers, attempts, steps and values."""
-    seqs, attempts, steps, values = rows
+        compacted = compacted[chosen]
+        rows = ScalarColumns(rows.seqs[chosen], rows.attempts[chosen], rows.steps[chosen], rows.values[chosen])
+    steps, values = rows.steps, rows.values
     if (steps[1:] > steps[:-1]).all():  # none is of a step that an earlier one has
         return steps, values
     ranks = np.zeros(len(steps), np.int64)
-    kept = latest(seqs=seqs, attempts=attempts, steps=steps, ranks=ranks, compacted=compacted)
+    kept = latest(seqs=rows.seqs, attempts=rows.attempts, steps=steps, ranks=ranks, compacted=compacted)
     return steps[kept], values[kept]
 
 
