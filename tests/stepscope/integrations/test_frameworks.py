@@ -47,6 +47,16 @@ def test_the_page_names_the_versions_that_were_tested():
 
 
 @pytest.mark.parametrize(
+    ("page", "words", "package"),
+    [("frameworks/transformers.md", "models of TRL", "trl"), ("data.md", "tested with DuckDB", "duckdb")],
+)
+def test_other_pages_name_the_versions_that_the_tests_run_with(page, words, package):
+    used = re.search(rf"^{package}==(\d+\.\d+)", (PAGE.parents[1] / "constraints.txt").read_text(), re.MULTILINE)
+    told = re.findall(rf"{words} (\d+\.\d+)", (PAGE.parent / page).read_text())
+    assert told == [used[1]]
+
+
+@pytest.mark.parametrize(
     ("installed", "warns"), [("2.5.9", True), ("2.6.0", False), ("2.7.1rc1", False), ("2.8", True)]
 )
 def test_versions_are_compared_by_their_minor_ones(monkeypatch, caplog, installed, warns):
