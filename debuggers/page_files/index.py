@@ -42,12 +42,14 @@ class _Index:
     pages: tuple[PageRecord, ...]
 
 
-def read_index(folder: Path, limits: PageLimits = LIMITS) -> list[PageRecord]:
+def read_index(
+    folder: Path, limits: PageLimits = LIMITS, *, refused: list[PageError] | None = None
+) -> list[PageRecord]:
     """Returns the records of a folder's pages in the order of their numbers.
 
     Pages that the index does not list (a crash came between page and index, or the index is missing, damaged or no
     regular file) are opened and added; one that is refused beyond ``limits`` or as ``load_page`` does, or is a link, is
-    left out, with a warning in the log.
+    left out; why is added to ``refused``, or without it a warning in the log.
 
     Raises:
         PageError: When the folder does not exist, or its index has an unknown version.
@@ -60,7 +62,10 @@ def read_index(folder: Path, limits: PageLimits = LIMITS) -> list[PageRecord]:
             try:
                 records[path.name] = _measured(folder, path.name, limits)
             except PageError as error:
-                _log.warning("omitted from the index of %s: %s", folder, error)
+                if refused is None:
+                    _log.warning("omitted from the index of %s: %s", folder, error)
+                else:
+                    refused.append(error)
     return _in_order(records.values())
 
 

@@ -18,6 +18,7 @@ from stepscope.viewer.watched_runs import RunList
 
 _FORMS = ("image", "maps", "overlay")
 _KEPT_VERDICTS = 512
+_MOST_REFUSED = 100
 
 _pages = PageProcess()
 _all_pages = PageProcess()  # takes long: looking at datapoints goes on meanwhile
@@ -31,16 +32,17 @@ for _process in (_pages, _all_pages):
 def datapoints_answer(runs: RunList, query: Query) -> Answer:
     """``datapoints?run=K``: the epochs: key, title, step, rank, count, debuggers; with ``epoch=E`` its datapoints.
 
-    Those are ``datapoints``, the indices in order of arrival, and ``of_debugger``: the positions of those that a
+    ``refused`` has a line for each of up to a hundred pages that are in no epoch, because they cannot be opened.
+    Those of an epoch are ``datapoints``, the indices in order of arrival, and ``of_debugger``: the positions of those that a
     debugger has left something of, or null for all. No page is opened.
     """
     key, wanted = query.run(), query.text("epoch", "")
     _pages.start()
     with runs.opened(key) as record:
         position = runs.position(key)
-        epochs = _epochs.of(record)
+        run = _epochs.of(record)
     if wanted:
-        return json_answer({"position": position, **_listed(_named(epochs, wanted))}, position)
+        return json_answer({"position": position, **_listed(_named(run.epochs, wanted))}, position)
     found = [
         {
             "key": epoch.key,
@@ -51,9 +53,10 @@ def datapoints_answer(runs: RunList, query: Query) -> Answer:
             "debuggers": list(epoch.debuggers),
             "bytes": sum(page["size"] for page in epoch.pages),
         }
-        for epoch in epochs
+        for epoch in run.epochs
     ]
-    return json_answer({"position": position, "epochs": found}, position)
+    refused = run.refused[:_MOST_REFUSED]
+    return json_answer({"position": position, "epochs": found, "refused": refused}, position)
 
 
 def judged_answer(runs: RunList, query: Query) -> Answer:
@@ -119,7 +122,7 @@ def changes_answer(runs: RunList, query: Query) -> Answer:
 def _epoch(runs: RunList, query: Query, run: str = "run", epoch: str = "epoch") -> tuple[str, Epoch]:
     """The folder of a run, and one of its epochs."""
     with runs.opened(query.run(run)) as record:
-        return str(record.path), _named(_epochs.of(record), query.text(epoch))
+        return str(record.path), _named(_epochs.of(record).epochs, query.text(epoch))
 
 
 def _named(epochs: list[Epoch], key: str) -> Epoch:

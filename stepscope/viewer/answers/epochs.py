@@ -52,17 +52,25 @@ class Epoch:
         return self.pages[self.page_of[idx]]
 
 
+@dataclass(slots=True, kw_only=True)
+class RunEpochs:
+    """The epochs of a run in order of arrival, and why other files and folders of pages are in none."""
+
+    epochs: list[Epoch]
+    refused: list[str] = field(default_factory=list)
+
+
 class EpochList:
     """The epochs of the runs that were asked for last; they are read again when a run has more pages."""
 
     def __init__(self, process: PageProcess) -> None:
         """``process`` reads the indexes of folders."""
         self._process = process
-        self._known: OrderedDict[Path, tuple[Any, list[Epoch]]] = OrderedDict()
+        self._known: OrderedDict[Path, tuple[Any, RunEpochs]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, record: RunRecord) -> list[Epoch]:
-        """Returns the epochs of a run, in order of arrival; folders whose pages the store lacks come last."""
+    def of(self, record: RunRecord) -> RunEpochs:
+        """Returns the epochs of a run; folders whose pages the store lacks come last."""
         folders = list(_folders(record.path))
         state = (
             record.ranks,
@@ -71,27 +79,31 @@ class EpochList:
             tuple(folders),
         )
         with self._lock:
-            known, epochs = self._known.get(record.path, (None, []))
-        if known == state:
-            return epochs
-        epochs = [epoch for rank in record.ranks for epoch in _stored(record.path, record.pages(rank), rank)]
+            known = self._known.get(record.path)
+        if known is not None and known[0] == state:
+            return known[1]
+        found = RunEpochs(
+            epochs=[epoch for rank in record.ranks for epoch in _stored(record.path, record.pages(rank), rank)]
+        )
         for folder in folders:
-            self._add_folder(record.path, folder, epochs)
+            self._add_folder(record.path, folder, found)
         with self._lock:
-            self._known[record.path] = (state, epochs)
+            self._known[record.path] = (state, found)
             while len(self._known) > _KEPT_EPOCHS:
                 self._known.popitem(last=False)
-        return epochs
+        return found
 
-    def _add_folder(self, run: Path, folder: str, epochs: list[Epoch]) -> None:
+    def _add_folder(self, run: Path, folder: str, found: RunEpochs) -> None:
         """Names the epoch whose pages the folder holds, or adds one."""
         try:
             content = self._process.ask({"ask": "index", "folder": str(run / folder)})
-        except PageError:
-            return  # no folder of pages, or none that this version reads
-        records = msgspec.json.decode(content, type=list[PageRecord])
+        except PageError as error:
+            found.refused.append(str(error))
+            return
+        records, refused = msgspec.json.decode(content, type=tuple[list[PageRecord], list[str]])
+        found.refused += refused
         checksums = {record.sha256 for record in records}
-        for epoch in epochs:
+        for epoch in found.epochs:
             if any(page["sha256"] in checksums for page in epoch.pages):
                 epoch.title = _title(folder)
                 return
@@ -99,7 +111,7 @@ class EpochList:
             epoch = Epoch(key=f"folder:{folder}", title=_title(folder))
             for record in records:
                 _add(epoch, f"{folder}/{record.page}", record.size, record.sha256, record.datapoints)
-            epochs.append(epoch)
+            found.epochs.append(epoch)
 
 
 def _stored(run: Path, pages: Sequence[Page], rank: int) -> list[Epoch]:

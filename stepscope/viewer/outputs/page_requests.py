@@ -58,7 +58,9 @@ def answer(request: Mapping[str, Any], pages: OpenPages) -> bytes:
 
 
 def _index(request: Mapping[str, Any], _: OpenPages) -> bytes:
-    return msgspec.json.encode(read_index(Path(request["folder"])))
+    refused: list[PageError] = []
+    records = read_index(Path(request["folder"]), refused=refused)
+    return msgspec.json.encode([records, [str(error) for error in refused]])
 
 
 def _judged(request: Mapping[str, Any], pages: OpenPages) -> bytes:

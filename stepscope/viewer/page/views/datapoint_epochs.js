@@ -7,11 +7,14 @@ import { element } from "../dom.js";
 import { ofEachRun } from "../data/each_run.js";
 import { counted, stepText } from "../text/format.js";
 
-/** @param {import("../context.js").Context} context @returns {Promise<Epoch[]>} */
+/** The epochs, and why other pages are in none. @param {import("../context.js").Context} context @returns {Promise<{epochs: Epoch[], refused: string[]}>} */
 export async function epochsOf(context) {
   const { source, runs, signal } = context;
   const answers = await ofEachRun(context, runs, ({ key }) => source.json(`datapoints?run=${key}`, { signal }));
-  return answers.flatMap(({ run, answer }) => answer.epochs.map((/** @type {any} */ epoch) => ({ ...epoch, run, id: `${run.key}:${epoch.key}` })));
+  return {
+    epochs: answers.flatMap(({ run, answer }) => answer.epochs.map((/** @type {any} */ epoch) => ({ ...epoch, run, id: `${run.key}:${epoch.key}` }))),
+    refused: answers.flatMap(({ answer }) => answer.refused),
+  };
 }
 
 /** @param {Epoch} epoch */

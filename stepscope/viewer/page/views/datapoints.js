@@ -1,7 +1,7 @@
 /** Datapoints by epoch: one at a time with its debug outputs, filtered, and beside another epoch or run. */
 import { element } from "../dom.js";
 import { counted } from "../text/format.js";
-import { whenReleased } from "../parts/released.js";
+import { whenRead, whenReleased } from "../parts/released.js";
 import { RowList, viewKeys } from "../parts/row_list.js";
 import { besideOptions, epochOptions, epochsOf, epochText } from "./datapoint_epochs.js";
 import { EpochContents, SHOWN, rowOf } from "./datapoint_list.js";
@@ -48,8 +48,9 @@ class Datapoints {
       element("div", { class: "split" },
         element("div", { class: "name-list" }, element("div", { class: "bar" }, show, label, sort, this.search), this.said, this.list.element), this.detail));
     this.nothing = element("p", { class: "note", hidden: true }, "The chosen runs have no pages of debug outputs. A SequentialDebugger with emitter=run, or with pages in epoch_<n>/debugger of the run's folder, records them.");
+    this.refused = element("ul", { class: "unreadable", "aria-label": "pages that cannot be opened", hidden: true });
     this.waiting = element("p", { class: "note" }, "Looking for datapoints…");
-    root.append(this.waiting, this.panel, this.nothing);
+    root.append(this.waiting, this.refused, this.panel, this.nothing);
     viewKeys({ ArrowLeft: () => this.move(-1), ArrowRight: () => this.move(1), k: () => this.move(-1), j: () => this.move(1) }, context.signal);
     void this.load();
   }
@@ -75,11 +76,14 @@ class Datapoints {
   /** @param {number} turn */
   async read(turn) {
     const { params } = this.context;
-    this.epochs = await epochsOf(this.context);
+    const { epochs, refused } = await epochsOf(this.context);
     if (turn !== this.turn) return;
+    this.epochs = epochs;
     this.waiting.hidden = true;
     this.panel.hidden = !this.epochs.length;
-    this.nothing.hidden = this.epochs.length > 0;
+    this.nothing.hidden = this.epochs.length > 0 || refused.length > 0;
+    this.refused.hidden = !refused.length;
+    whenRead(this.refused, () => this.refused.replaceChildren(...refused.map((why) => element("li", null, why))));
     if (!this.epochs.length) return;
     const epoch = this.epochs.find(({ id }) => id === params.get("epoch")) ?? this.epochs.filter(({ run }) => run === this.context.runs[0]).at(-1) ?? this.epochs[this.epochs.length - 1];
     const beside = this.epochs.find(({ id }) => id === params.get("beside") && id !== epoch.id) ?? null;
@@ -167,10 +171,10 @@ class Datapoints {
 
   /** @param {Set<string>} changed */
   refresh(changed) {
-    void epochsOf(this.context).then((epochs) => {
+    void epochsOf(this.context).then(({ epochs, refused }) => {
       const before = this.epochs.filter(({ run }) => changed.has(run.key));
       const now = epochs.filter(({ run }) => changed.has(run.key));
-      if (before.map(epochText).join() !== now.map(epochText).join()) void this.load();
+      if (before.map(epochText).join() !== now.map(epochText).join() || refused.length !== this.refused.childElementCount) void this.load();
     }, this.context.fail);
   }
 

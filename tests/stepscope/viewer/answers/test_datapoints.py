@@ -188,3 +188,16 @@ def test_ten_thousand_datapoints_are_listed_at_once(tmp_path):
     judged = _json(runs, "judged", epoch=epoch["key"])
     assert sum(judged["correct"]) == 5000
     runs.close()
+
+
+def test_pages_that_cannot_be_opened_are_named(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]):
+        pass
+    for folder, name in (("epoch_0", "page_0.pkl"), ("epoch_1", "index.json")):
+        (tmp_path / "run" / folder / "debugger").mkdir(parents=True)
+        (tmp_path / "run" / folder / "debugger" / name).write_text('{"schema_version": 99, "pages": []}')
+    answer = _json(RunList([tmp_path]), "datapoints")
+    assert answer["epochs"] == []
+    page, index = answer["refused"]
+    assert "epoch_0/debugger/page_0.pkl: refused: does not start like a page" in page
+    assert "epoch_1/debugger/index.json: schema_version is 99" in index

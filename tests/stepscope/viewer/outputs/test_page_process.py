@@ -126,5 +126,7 @@ def test_a_large_array_is_described_and_drawn_in_little_memory(tmp_path):
 def test_it_reads_the_index_of_a_folder(tmp_path, process):
     page = _page(tmp_path, {7: {"d": 1.0}})
     add_to_index(tmp_path, PageRecord(**page, datapoints=(7,)))
-    (found,) = json.loads(process.ask({"ask": "index", "folder": str(tmp_path)}))
+    (tmp_path / "page_9.pkl").write_bytes(b"no page")
+    (found,), (refused,) = json.loads(process.ask({"ask": "index", "folder": str(tmp_path)}))
     assert found == page | {"datapoints": [7]}
+    assert "page_9.pkl: refused: " in refused
