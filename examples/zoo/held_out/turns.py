@@ -82,7 +82,7 @@ def _dropping() -> nn.Sequential:
     )  # fmt: skip
 
 
-@sick("wrong_mode")
+@sick("wrong_mode", margin=0.015)
 def validated_while_it_drops(watch: Watch, *, seed: int, sick: bool) -> float:
     """``model.eval()`` is missing before validation and test."""
     rows = pixels(seed)
