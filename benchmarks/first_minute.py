@@ -68,17 +68,21 @@ class Side:
     python: str
     path: list[str] = field(default_factory=list)
 
-    def run(self, code: str, *arguments: str, caches: Path, home: Path) -> str:
-        """Runs a program whose bytecode lies in ``caches``, and whose other caches in ``home``; returns its output."""
+    def run(self, code: str, *arguments: str, caches: Path | None, home: Path) -> str:
+        """Runs a program whose bytecode lies in ``caches``, for None where it is, and whose other caches in ``home``.
+
+        Returns its output.
+        """
         folders = [self.checkout, self.checkout / "adapters", *self.path]
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | {
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / "cache"),
             # A checkout that compiles with Numba would keep code beside its sources.
             "NUMBA_CACHE_DIR": str(home / "numba"),
-            "PYTHONPYCACHEPREFIX": str(caches),
             "PYTHONPATH": os.pathsep.join(map(str, folders)),
         }
+        if caches:
+            environment["PYTHONPYCACHEPREFIX"] = str(caches)
         command = [self.python, "-c", code, *arguments]
         done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -86,10 +90,10 @@ class Side:
         return done.stdout
 
 
-def first_minutes(side: Side, sinks: str, epochs: int, bytecode: Path | None = None) -> list[dict[str, float]]:
+def first_minutes(side: Side, sinks: str, epochs: int, *, compiled: bool = False) -> list[dict[str, float]]:
     """Returns the seconds of each figure for nothing, bytecode and everything cached.
 
-    With ``bytecode``, a folder that all figures share, torch is compiled for the first of them alone.
+    With ``compiled``, the bytecode that is there is used: compiling torch takes most of the time.
     """
     figures: list[dict[str, float]] = [{} for _ in CACHED]
     programs = {
@@ -100,7 +104,8 @@ def first_minutes(side: Side, sinks: str, epochs: int, bytecode: Path | None = N
     }
     for name, program in programs.items():
         with tempfile.TemporaryDirectory() as folder:
-            caches, first, second = bytecode or Path(folder, "bytecode"), Path(folder, "first"), Path(folder, "second")
+            caches = None if compiled else Path(folder, "bytecode")
+            first, second = Path(folder, "first"), Path(folder, "second")
             for home, cached, found in zip((first, second, second), CACHED, figures, strict=True):
                 home.mkdir(exist_ok=True)
                 found[name] = program(caches=caches, home=home)
@@ -133,7 +138,7 @@ def main() -> None:
     parser.add_argument("--beside-python", default=sys.executable, help="the Python that runs it")
     parser.add_argument("--beside-path", action="append", default=[], help="a folder that it imports from, too")
     parser.add_argument("--json", type=Path, help="a file for all figures")
-    parser.add_argument("--tiny", action="store_true", help="compile torch once, to try the command")
+    parser.add_argument("--tiny", action="store_true", help="compile nothing anew, to try the command")
     arguments = parser.parse_args()
     sides = [Side("this checkout", Path(__file__).resolve().parent.parent, sys.executable)]
     if arguments.beside:
@@ -142,11 +147,8 @@ def main() -> None:
     found: dict[str, list[list[dict[str, float]]]] = {side.name: [] for side in sides}
     for number in range(arguments.rounds):
         for side in reversed(sides) if number % 2 else sides:
-            if arguments.tiny:
-                with tempfile.TemporaryDirectory() as folder:
-                    found[side.name].append(first_minutes(side, arguments.sinks, 2, Path(folder)))
-            else:
-                found[side.name].append(first_minutes(side, arguments.sinks, 6))
+            epochs = 2 if arguments.tiny else 6
+            found[side.name].append(first_minutes(side, arguments.sinks, epochs, compiled=arguments.tiny))
     print(", ".join(f"{name} {value}" for name, value in machine().items() if value is not None))
     print(TITLES)
     for name, rounds in found.items():
