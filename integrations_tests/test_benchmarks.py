@@ -1,6 +1,7 @@
 """The benchmarks, on tiny models and few values, as their commands run them."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -54,6 +55,7 @@ def test_stores_of_ranks_are_made_and_merged(tmp_path):
     assert found["files"] == 3 * 2 + 1
 
 
+@pytest.mark.slow
 def test_what_observed_losses_cost_is_measured(tmp_path):
     printed, _ = run(tmp_path, "loss_calls.py", "--blocks", "2")
     rows = [line.rsplit(None, 2) for line in printed.splitlines()[2:]]
@@ -111,9 +113,11 @@ def test_a_side_is_measured_in_a_process_of_its_own(tmp_path):
     assert cases["many"]["gradients"]["same_weights"]
 
 
-def test_an_unknown_side_is_named(tmp_path):
-    _, errors = run(tmp_path, "watched_step.py", "--sides", "floor,flor", code=2)
-    assert "unknown sides flor; expected some of floor, clip," in errors
+def test_an_unknown_side_is_named(tmp_path, warm_python):
+    benchmark = [str(BENCHMARKS / "watched_step.py"), "--sides", "floor,flor"]
+    done = warm_python.run(benchmark, folder=tmp_path, environment=os.environ)
+    assert done.returncode == 2
+    assert "unknown sides flor; expected some of floor, clip," in done.stderr
 
 
 @pytest.mark.slow
@@ -177,10 +181,11 @@ def test_debuggers_are_compared_with_plain_steps_and_bare_copies(tmp_path):
     assert maps["captures / clones, alone"] > 0
 
 
-def test_without_a_gpu_its_benchmark_says_so_in_a_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    printed, errors = run(tmp_path, "on_gpu.py")
-    assert (printed, errors) == ("no CUDA device: nothing to measure on a GPU here\n", "")
+def test_without_a_gpu_its_benchmark_says_so_in_a_line(tmp_path, warm_python):
+    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
+    done = warm_python.run([str(BENCHMARKS / "on_gpu.py")], folder=tmp_path, environment=hidden)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "no CUDA device: nothing to measure on a GPU here\n"
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import click
@@ -80,24 +81,32 @@ def test_there_are_commands_to_look_at():
     assert with_arguments == {*main.list_commands(click.Context(main))} - {"demo", "doctor"}
 
 
+COMMAND = "from stepscope.cli import main\nmain(prog_name='stepscope')\n"
+
+
 @pytest.mark.parametrize("line", OURS)
-def test_a_command_of_ours_works(line, folder, tmp_path):
+def test_a_command_of_ours_works(line, folder, tmp_path, warm_python):
+    """In a fork that has imported torch. ``test_command_line.py`` starts commands in processes of their own."""
     name, *arguments = shlex.split(line)[1:]
     if not arguments and name != "ls":  # the name of a command, in a sentence
-        line += " --help"
+        arguments = ["--help"]
     if ELSEWHERE.search(line) or (name == "view" and "--export" not in arguments):  # that one serves until Ctrl-C
         command = main.get_command(click.Context(main), name)
         assert command is not None
         command.make_context(name, arguments)
         return
     shutil.copytree(folder, tmp_path / "day", symlinks=True)
-    shell = f"{shlex.quote(sys.executable)} -m {line}"
-    done = subprocess.run(
-        ["bash", "-c", shell], cwd=tmp_path / "day", capture_output=True, text=True, timeout=240, check=False
-    )
+    (tmp_path / "day" / "command.py").write_text(COMMAND)
+    done = warm_python.run(["command.py", name, *arguments], folder=tmp_path / "day", environment=os.environ)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "no name matches" not in done.stderr
+
+
+@cache
+def is_command_of_wandb(name):
+    command = [sys.executable, "-m", "wandb", name, "--help"]
+    return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("line", OTHERS)
@@ -112,10 +121,7 @@ def test_what_another_command_names_is_there(line):
     elif program == "cd":
         assert (ROOT / arguments[0]).is_dir()
     elif program == "wandb":
-        done = subprocess.run(
-            [sys.executable, "-m", "wandb", arguments[0], "--help"], capture_output=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stderr
+        assert is_command_of_wandb(arguments[0])
     else:
         assert shutil.which(program, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
