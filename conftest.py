@@ -30,7 +30,7 @@ LEFT_OUT = {"slow", "framework"}
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """What a test asks ``config`` for."""
-    every_seed = "train all cases of the zoo with five seeds, not a quarter of them with one"
+    every_seed = "train all cases of the zoo with five seeds, not a sixteenth of them with one"
     parser.addoption("--every-seed", action="store_true", help=every_seed)
 
 

@@ -7,15 +7,15 @@ import pytest
 from examples.zoo.cases import cases
 
 SEEDS = 5
-_SHARE = 4
-"""Without ``--every-seed``, every fourth case is trained."""
+_SHARE = 16
+"""Without ``--every-seed``, every sixteenth case is trained."""
 
 
 def parametrize_twins(metafunc: pytest.Metafunc, half: str, part: str = "tuned") -> None:
-    """Parametrizes with quick cases of a half: a quarter with a seed each, or all with all for ``--every-seed``.
+    """Parametrizes with quick cases of a half: a sixteenth with a seed each, or all with all for ``--every-seed``.
 
     Whether a repaired twin is better depends on its file and on torch alone, not on what watches it.
-    Which quarter and which seed depend on the case's name.
+    Which sixteenth and which seed depend on the case's name.
     """
     chosen = [case for case in cases(part) if not case.slow and case.half == half]
     seeds = (lambda name: range(SEEDS)) if metafunc.config.getoption("--every-seed") else _few_seeds
