@@ -44,7 +44,7 @@ print("counts", wrong, sum(emitted) + pictures, run.stats.emitted, run.stats.sto
 """
 
 
-@pytest.mark.parametrize("forks", [100, pytest.param(3000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_forks_while_emitting(tmp_path, forks, fault_report):
     folder = tmp_path / "run"
     with program(folder, FORK_WHILE_EMITTING.replace("sys.argv[2]", str(forks))) as run:
@@ -54,7 +54,7 @@ def test_forks_while_emitting(tmp_path, forks, fault_report):
     assert stored_counts(folder).total() == wanted
     assert accounts(folder)["local"].delivered == wanted
     assert [info.name for info in stepscope.read_run(folder).names() if "child" in info.name] == []
-    if forks == 3000:
+    if forks == 1000:
         fault_report.add("fork while three threads emit", runs=forks)
 
 
@@ -122,6 +122,7 @@ if __name__ == "__main__":
     assert both.values.tolist() == [1.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_run_is_closed_by_its_parent_after_its_children_have_ended(tmp_path):
     source = """
 import os, sys, stepscope

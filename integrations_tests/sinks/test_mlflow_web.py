@@ -5,6 +5,7 @@ import socket
 import time
 import urllib.request
 
+import postgres
 import pytest
 from mlflow import MlflowClient
 from mlflow_delivery import deliver
@@ -20,11 +21,13 @@ def server(tmp_path_factory):
         yield server
 
 
-@pytest.mark.slow  # make test has the same contract on a database, and HTTP under faults
+@pytest.mark.slow
+@pytest.mark.skipif(postgres.why_not() is None, reason="PostgreSQL is here, behind a server with the same contract")
 class TestMLflowSinkOverHTTP(ServedContract):
     pass
 
 
+@pytest.mark.slow
 def test_a_run_in_a_database_is_served(server, tmp_path):
     address = server.address
     options = MLflowSink.resolve({"target": server.database, "experiment": "in the database"}, tmp_path / "exp1")

@@ -1,5 +1,7 @@
 """Compiles the kernels for GPUs of several generations, which needs none of them: ``python compiled_for_gpus.py``.
 
+With ``--ends``, for the oldest and the newest one only.
+
 NVRTC has to be installed, as by ``pip install nvidia-cuda-nvrtc``. Prints the time of each compilation and the size of
 the machine code.
 """
@@ -36,12 +38,13 @@ def main() -> int:
         for kind, dtype in enumerate(DTYPES)
         for called, extra in WORK.items()
     ]
+    generations = [min(GENERATIONS), max(GENERATIONS)] if "--ends" in sys.argv[1:] else GENERATIONS
     for name, called, constants in [*cases, ("join", "joining", {})]:
         source = (SOURCES / f"{name}.cu").read_text(encoding="utf-8")
-        for generation, family in GENERATIONS.items():
+        for generation in generations:
             begin = time.perf_counter()
             binary = nvrtc.compile_source(source, options(constants, generation))
-            print(f"{family:9} {called:28} {time.perf_counter() - begin:5.2f} s {len(binary):7} bytes")
+            print(f"{GENERATIONS[generation]:9} {called:28} {time.perf_counter() - begin:5.2f} s {len(binary):7} bytes")
     return 0
 
 

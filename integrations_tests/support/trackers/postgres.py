@@ -16,14 +16,20 @@ from servers import free_port
 USER, PASSWORD = "tracker", "p@ss-w0rd"
 
 
-def programs() -> Path:
-    """Returns the folder of PostgreSQL's programs; skips the test where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if not found:
-        pytest.skip("no PostgreSQL: apt-get install postgresql")
+def why_not() -> str | None:
+    """Returns why PostgreSQL cannot be run here; None where it can."""
+    if not _initdbs():
+        return "no PostgreSQL: apt-get install postgresql"
     if os.geteuid() == 0 and not (shutil.which("setpriv") and _exists("postgres")):
-        pytest.skip("PostgreSQL does not run as root, and there is no user 'postgres' to run it as")
-    return found[-1].parent
+        return "PostgreSQL does not run as root, and there is no user 'postgres' to run it as"
+    return None
+
+
+def programs() -> Path:
+    """Returns the folder of PostgreSQL's programs; skips the test where they cannot be run."""
+    if reason := why_not():
+        pytest.skip(reason)
+    return _initdbs()[-1].parent
 
 
 @contextmanager
@@ -52,6 +58,10 @@ def postgres() -> Iterator[str]:
             _run([*control, "-m", "immediate", "stop"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _initdbs() -> list[Path]:
+    return sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 
 
 def _run(command: Sequence[str]) -> None:
