@@ -291,19 +291,19 @@ def test_a_folder_that_cannot_be_made_stops_nothing(tmp_path):
 
 def test_eight_threads_keep_every_datapoint_exactly_once(tmp_path):
     start = threading.Barrier(8)
-    with SequentialDebugger([], nn.Identity(), page_size_mb=100 / 1024) as sequential:
+    with SequentialDebugger([], nn.Identity(), page_size_mb=25 / 1024) as sequential:
         sequential.begin_epoch(tmp_path)
 
         def add(first):
             start.wait(DEADLINE_S)
-            for idx in range(first, 10_000, 8):
+            for idx in range(first, 2500, 8):
                 sequential.add_to_buffer({"d": {"value": torch.full((20,), idx)}}, {"meta_info": {"idx": idx}})
 
         in_threads(add, range(8))
         sequential.save_all()
         assert sequential.failures == {}
     reader = PageReader(tmp_path)
-    assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(10_000))
+    assert sorted(idx for record in reader.records for idx in record.datapoints) == list(range(2500))
     assert all((outputs["d"]["value"] == idx).all() for idx, outputs in reader.items())
     assert len(reader.records) > 10
 
