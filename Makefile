@@ -47,14 +47,15 @@ fast: $(EXTENSION) page
 	nice -n 10 $(PYTEST) tests -m "not slow and not framework"
 
 integrations: $(EXTENSION) page browser
-	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests -m "not slow"
+	$(PYTEST) --no-loadscope-reorder integrations_tests -m "not slow"
 
-# What takes minutes, or frameworks that take seconds to import: fifty kills, long outages, a thousand forks, a hundred thousand artifacts, PostgreSQL.
+# What takes seconds or minutes, or frameworks that take seconds to import: matrices of faults, kills, long outages, thousands of
+# forks, a hundred thousand artifacts, PostgreSQL.
 slow: $(VENV)/dev.ready
 	$(TOGETHER) memcheck long
 
 long: $(EXTENSION)
-	$(PYTEST) --numprocesses 3 integrations_tests tests -m "slow or framework"
+	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests tests -m "slow or framework"
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
 memcheck: $(EXTENSION)

@@ -21,13 +21,17 @@ os.environ.setdefault("STEPSCOPE_ENVIRONMENT", "process")
 pytest.register_assert_rewrite("tracker_adapters.testing")
 
 LONGEST = (
-    "commands/test_sync.py", "sinks/test_mlflow.py", "test_gradio_app.py",
-    "test_remote_runs.py", "commands/test_printed_commands.py", "faults/test_all_sinks.py", "test_wheel.py",
-    "commands/test_demo.py", "test_volume.py", "faults/test_local_and_tensorboard_targets.py",
-    "test_third_party_sink.py", "test_benchmarks.py", "sinks/test_wandb_upload.py", "test_docs_and_examples.py",
-    "faults/test_mlflow_server.py", "debuggers/test_trainer_example.py", "faults/test_delivery.py",
-    "faults/test_wandb.py", "commands/test_export.py", "commands/test_command_line.py", "test_gradio_choices.py",
-    "stability/test_handling_runs.py", "faults/test_stalled.py",
+    # of make slow
+    "test_benchmarks.py", "test_compositions.py", "sinks/test_mlflow_server_postgres.py",
+    "faults/test_killed_training.py", "commands/test_run_command.py", "test_compiled_training.py",
+    "faults/test_mlflow_server.py", "faults/test_forks.py", "sinks/test_wandb_unknown_sdk.py",
+    "stability/test_planted_nan.py", "test_fidelity.py",
+    # of make slow and of make integrations
+    "sinks/test_mlflow.py", "commands/test_sync.py", "test_remote_runs.py",
+    # of make integrations
+    "commands/test_demo.py", "commands/test_printed_commands.py", "test_docs_and_examples.py", "test_secrets.py",
+    "viewer/test_viewer_pages.py", "viewer/test_viewer_verdict.py", "commands/test_command_line.py",
+    "faults/test_delivery.py",
 )  # fmt: skip
 """The files that take longest. They go first: a worker that came to one of them last would be left alone with it."""
 
@@ -35,6 +39,8 @@ LONGEST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     place = {here / name: number for number, name in enumerate(LONGEST)}
+    if gone := [path for path in place if not path.is_file()]:
+        raise pytest.UsageError(f"LONGEST names {gone}, which are not there")
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
