@@ -98,7 +98,13 @@ def test_a_run_at_a_url_is_there_when_it_is_closed(s3, tmp_path, url, elsewhere)
     assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]
 
 
-@pytest.mark.parametrize("order", [(1, 0), (0, 1)], ids=["rank 0 ends last", "rank 0 ends first"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param((1, 0), id="rank 0 ends last"),
+        pytest.param((0, 1), id="rank 0 ends first", marks=pytest.mark.slow),  # half a minute goes by meanwhile
+    ],
+)
 @pytest.mark.usefixtures("elsewhere")
 def test_ranks_at_a_url_are_merged_elsewhere(s3, tmp_path, url, monkeypatch, order):
     runs = [stepscope.open_run(url, sinks=[], rank=rank) for rank in (0, 1)]
@@ -117,6 +123,7 @@ def test_ranks_at_a_url_are_merged_elsewhere(s3, tmp_path, url, monkeypatch, ord
         assert merged.histogram("outputs/0", 3).count == 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("elsewhere")
 def test_each_machine_has_its_ranks_copied_and_a_second_one_takes_the_next_number(s3, tmp_path, url, monkeypatch):
     runs = {}
@@ -189,7 +196,9 @@ def native_summary_writer(s3, url, mode):
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("mode", ["refuse", "busy", "cut", "hole", pytest.param("stall", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mode", ["cut", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("refuse", "busy", "hole", "stall"))]
+)
 def test_an_endpoint_that_fails_for_a_while_costs_nothing(s3, tmp_path, url, elsewhere, mode, *, fault_report):
     before = s3.proxy.faults
     with training(
@@ -209,6 +218,7 @@ def test_an_endpoint_that_fails_for_a_while_costs_nothing(s3, tmp_path, url, els
     fault_report.add(f"object store: {mode} while a run is copied", recovery_s=seconds, native=native)
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_an_upload_that_is_killed_is_started_again(s3, tmp_path, url, elsewhere, fault_report):
     pauses = [10]
@@ -225,6 +235,7 @@ def test_an_upload_that_is_killed_is_started_again(s3, tmp_path, url, elsewhere,
     fault_report.add("object store: the copying process killed", runs=len(pauses))
 
 
+@pytest.mark.slow
 @pytest.mark.fault
 def test_a_killed_run_goes_on_on_another_machine(s3, tmp_path, url, elsewhere, fault_report):
     with training(tmp_path / "run", [], steps=STEPS, pauses=[20], at=url, environment=variables(s3, tmp_path)) as run:
@@ -293,6 +304,7 @@ with stepscope.open_run(sys.argv[1], sinks=["local"]) as run:
 """
 
 
+@pytest.mark.slow
 def test_the_training_process_has_no_client_of_the_object_store(url, elsewhere):
     """It would bring threads, and a training process forks."""
     done = subprocess.run([sys.executable, "-c", ALONE, url], capture_output=True, text=True, timeout=120, check=False)
@@ -302,7 +314,7 @@ def test_the_training_process_has_no_client_of_the_object_store(url, elsewhere):
 NETWORK = """
 import sys, stepscope
 run = stepscope.open_run("shared/exp1", sinks=["local"])
-for step in range(2000):
+for step in range(200):
     run.scalar("loss", 1.0 / (1 + step), step=step)
 run.page(sys.argv[1], step=3)
 assert run.close(60)
@@ -310,6 +322,7 @@ print(run.path)
 """
 
 
+@pytest.mark.slow
 def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(tmp_path):
     (tmp_path / "page_0.pkl").write_bytes(b"page")
     environment = os.environ | {"STEPSCOPE_LOCAL_STORE": "always", "STEPSCOPE_CACHE": str(tmp_path / "cache")}
@@ -322,9 +335,9 @@ def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(
     folder = tmp_path / "shared" / "exp1"
     assert Path(done.stdout.strip()).is_relative_to(tmp_path / "cache")
     assert not list(folder.rglob("*-wal"))
-    assert len((folder / "local" / "scalars.csv").read_text().splitlines()) == 2001
+    assert len((folder / "local" / "scalars.csv").read_text().splitlines()) == 201
     with stepscope.read_run(folder) as record:
-        assert len(record.scalars("loss")) == 2000
+        assert len(record.scalars("loss")) == 200
         assert record.pages()[0].path.read_bytes() == b"page"
         assert record.info.status == "finished"
     again = subprocess.run(
@@ -332,4 +345,4 @@ def test_on_a_network_file_system_the_live_part_is_local_and_the_rest_is_copied(
     )
     assert again.returncode == 0, again.stderr
     assert f"{folder.as_uri()} already holds a run" in again.stderr
-    assert len((folder.with_name("exp1-2") / "local" / "scalars.csv").read_text().splitlines()) == 2001
+    assert len((folder.with_name("exp1-2") / "local" / "scalars.csv").read_text().splitlines()) == 201

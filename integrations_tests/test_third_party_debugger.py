@@ -7,6 +7,7 @@ EXAMPLE = ROOT / "examples" / "third_party_debugger"
 PAGE = (ROOT / "docs" / "extending" / "write_a_debugger.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_its_author_tests_what_is_installed_by_its_name(tmp_path):
     site, tests = tmp_path / "site", tmp_path / "tested"
     install_example(site, EXAMPLE)

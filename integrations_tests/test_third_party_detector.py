@@ -57,6 +57,7 @@ def site(tmp_path_factory):
     return site
 
 
+@pytest.mark.slow
 def test_every_session_runs_it_and_broken_ones_are_left_out_with_one_warning(site, tmp_path):
     done = run_python(["-c", TRAIN], tmp_path, site)
     assert done.returncode == 0, done.stderr
@@ -67,6 +68,7 @@ def test_every_session_runs_it_and_broken_ones_are_left_out_with_one_warning(sit
     assert "loud" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_doctor_names_what_works_and_what_does_not(site, tmp_path):
     printed = run_doctor(tmp_path, site)
     assert re.search(r"accuracy_drop\W+works \(stepscope-accuracy-drop 0\.1\.0\)", printed), printed
@@ -76,6 +78,7 @@ def test_the_doctor_names_what_works_and_what_does_not(site, tmp_path):
     assert "loud" not in printed
 
 
+@pytest.mark.slow
 def test_its_author_tests_it_without_a_session(site, tmp_path):
     assert " passed" in run_tests(tmp_path, site, EXAMPLE / "test_accuracy_drop.py")
 

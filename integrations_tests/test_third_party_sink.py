@@ -34,6 +34,7 @@ print(tracker_adapters.__file__)
 """
 
 
+@pytest.mark.slow
 def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site, tmp_path):
     done = run_python(["-c", RUN], tmp_path, site, STEPSCOPE_SINKS="local,sqlite")
     assert (done.returncode, done.stderr) == (0, "")
@@ -46,6 +47,7 @@ def test_the_environment_chooses_it_and_the_delivery_process_finds_it(site, tmp_
     assert len((tmp_path / "runs" / "exp1" / "local" / "scalars.csv").read_text().splitlines()) == 101
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sink", "message"),
     [
@@ -60,6 +62,7 @@ def test_errors_know_it_and_name_the_package_that_is_broken(site, tmp_path, sink
     assert not (tmp_path / "runs" / "exp1" / "run.json").exists()
 
 
+@pytest.mark.slow
 def test_the_doctor_lists_it_beside_what_is_broken(site, tmp_path):
     printed = run_doctor(tmp_path, site)
     assert re.search(r"sqlite\W+works \(stepscope-sqlite-sink 0\.1\.0\)", printed), printed
@@ -68,6 +71,7 @@ def test_the_doctor_lists_it_beside_what_is_broken(site, tmp_path):
     assert "loud" not in printed
 
 
+@pytest.mark.slow
 def test_its_author_runs_the_contract_with_what_is_installed(site, tmp_path):
     """Crash safety by token, kills and restarts of the delivery process included."""
     assert re.search(r"\b2\d passed", run_tests(tmp_path, site, EXAMPLE / "test_sqlite_sink.py"))

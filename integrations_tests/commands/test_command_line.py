@@ -47,10 +47,10 @@ def test_ls_lists_names_kinds_counts_and_last_values(run_folder):
     [
         (["ls", "."], "contains no run"),
         (["ls", "missing"], "is not a folder"),
-        (["demo", "--sinks", "tensorbord"], "did you mean 'tensorboard'"),
-        (["demo", "--epochs", "0"], "0 is not in the range"),
-        (["ls"], "contains no run"),
-        (["report"], "Missing argument"),
+        pytest.param(["demo", "--sinks", "tensorbord"], "did you mean 'tensorboard'", marks=pytest.mark.slow),
+        pytest.param(["demo", "--epochs", "0"], "0 is not in the range", marks=pytest.mark.slow),
+        pytest.param(["ls"], "contains no run", marks=pytest.mark.slow),
+        pytest.param(["report"], "Missing argument", marks=pytest.mark.slow),
         (["fly"], "No such command"),
     ],
 )
@@ -68,6 +68,7 @@ def test_a_query_says_which_pattern_matches_nothing(run_folder):
     assert "0" in done.stdout
 
 
+@pytest.mark.slow
 def test_doctor_names_versions_and_sinks(tmp_path):
     done = run_command("doctor", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -76,6 +77,7 @@ def test_doctor_names_versions_and_sinks(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_ls_lists_runs_with_their_verdicts_and_names_a_damaged_one(tmp_path):
     network = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)

@@ -92,6 +92,7 @@ def test_a_query_over_two_million_scalars_takes_no_copy(two_million, tmp_path):
     assert "grad/layer7,50000,49999" in done.stdout
 
 
+@pytest.mark.slow
 def test_an_export_that_is_killed_leaves_nothing_under_its_name(two_million, tmp_path):
     (tmp_path / "out").mkdir()
     process = subprocess.Popen([sys.executable, "-m", "stepscope", "export", str(two_million)], cwd=tmp_path / "out")
@@ -153,6 +154,7 @@ def test_without_its_package_a_format_names_the_extra(runs, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
+@pytest.mark.slow
 def test_an_export_goes_to_an_object_store(runs, tmp_path, monkeypatch):
     url = f"s3://{BUCKET}/tables"
     with s3_endpoint(tmp_path) as s3:

@@ -59,6 +59,7 @@ def test_what_torch_wrote_is_imported_as_tensorboard_reads_it(tmp_path):
         assert record.info.config == {"lr": 0.1, "bs": 32.0}
 
 
+@pytest.mark.slow
 def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path):
     names, generator = [f"grad/{number}" for number in range(20)], np.random.default_rng(0)
     files = tmp_path / "files"

@@ -73,6 +73,7 @@ def done(place, *arguments):
     return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=200, check=False)
 
 
+@pytest.mark.slow
 def test_a_script_does_the_same_and_is_recorded_from_its_first_step(place):
     alone, both = plain(place, "train.py", "12", "1"), watched(place, "train.py", "12", "1")
     assert alone.returncode == both.returncode == 0, both.stderr

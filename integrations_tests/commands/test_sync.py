@@ -44,6 +44,7 @@ def command(*arguments):
     return subprocess.run(line, capture_output=True, text=True, check=False, timeout=240)
 
 
+@pytest.mark.slow
 def test_a_finished_run_goes_into_every_tracker_and_again_changes_nothing(tmp_path):
     run = make_run(prepared(tmp_path / "runs" / "finished"))
     to = [part for sink in READERS for part in ("--to", sink)]
@@ -68,6 +69,7 @@ def test_a_crashed_run_is_marked_failed_in_the_tracker(tmp_path):
     assert '"status": "failed"' in (tmp_path / "run" / "local" / "run_info.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_copied_run_starts_anew_beside_its_copy_and_many_go_at_once(tmp_path):
     first = make_run(tmp_path / "runs" / "one", 30)
     for number in range(5):
@@ -152,6 +154,7 @@ def test_a_sink_that_fails_is_one_line_and_an_exit_code(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path):
     with training(tmp_path / "run", [], steps=1_000_000) as run:
         run.wait_for_step(100)
@@ -161,7 +164,7 @@ def test_a_run_that_emits_on_and_on_is_caught_up_with(tmp_path):
     assert "the run is still live" in done.stdout
 
 
-@pytest.mark.parametrize("damage", ["cut in half", "a folder"])
+@pytest.mark.parametrize("damage", ["cut in half", pytest.param("a folder", marks=pytest.mark.slow)])
 def test_a_damaged_run_is_one_line_and_the_others_are_carried(tmp_path, damage):
     damaged, whole = make_run(tmp_path / "damaged"), make_run(tmp_path / "whole", 20)
     (segment,) = segments(rank_folder(damaged, 0))

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 SCRIPT = """
 import multiprocessing, os, sys, tempfile, warnings
 from pathlib import Path
@@ -37,6 +39,7 @@ print(run.close(30), run.stats.lost, sorted(os.listdir(here / "debug")) != [])
 """
 
 
+@pytest.mark.slow
 def test_children_that_end_take_nothing_along(tmp_path, warm_python):
     from debuggers import load_page
 

@@ -30,7 +30,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("loop", ["watch", "session"])
-@pytest.mark.parametrize("with_kernels", [True, False])
+@pytest.mark.parametrize("with_kernels", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("wants", "nan_at"), [("standard", None), ("full", None), ("full", 3)])
 def test_no_step_waits_for_the_device(loop, wants, nan_at, with_kernels, tmp_path, monkeypatch):  # noqa: PLR0917
     model = network()

@@ -19,6 +19,7 @@ from debuggers.failed_datapoints import failures
 from debuggers.page_comparison import compare_pages
 from debuggers.pages import PageReader
 
+pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[2] / "examples" / "trainer"
 NO_DEBUGGER = """
 import runpy

@@ -24,6 +24,7 @@ run.flush_store()
 """
 
 
+@pytest.mark.slow
 def test_what_is_emitted_when_objects_die_at_the_end_raises_nothing(tmp_path, fault_report):
     ending = """
 in_module, in_cycle, sys.kept = Emitting(run), Emitting(run), [Emitting(run)]
@@ -68,11 +69,11 @@ print("counts", stats.emitted, stats.stored, stats.lost, run.flush_store(), run.
     ("ending", "code", "status"),
     [
         ("sys.exit(3)", 3, "finished"),
-        ("with run: sys.exit(3)", 3, "failed"),
-        ("with run: sys.exit(0)", 0, "finished"),
+        pytest.param("with run: sys.exit(3)", 3, "failed", marks=pytest.mark.slow),
+        pytest.param("with run: sys.exit(0)", 0, "finished", marks=pytest.mark.slow),
         ("1 / 0", 1, "failed"),
-        ("threading.Thread(target=lambda: 1 / 0).start()", 0, "finished"),
-        ("os._exit(5)", 5, "failed"),
+        pytest.param("threading.Thread(target=lambda: 1 / 0).start()", 0, "finished", marks=pytest.mark.slow),
+        pytest.param("os._exit(5)", 5, "failed", marks=pytest.mark.slow),
         ("os.abort()", -6, "failed"),
     ],
 )

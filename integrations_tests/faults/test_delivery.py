@@ -66,6 +66,7 @@ def test_a_delivery_killed_again_and_again_delivers_each_artifact_once(tmp_path,
     fault_report.add("delivery process killed", runs=len(pauses))
 
 
+@pytest.mark.slow
 def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(tmp_path, installed, fault_report):
     with training(tmp_path / "run", ["odd"], steps=STEPS, pauses=[50], environment=installed) as run:
         run.wait_for_step(50)
@@ -88,6 +89,7 @@ def test_a_second_delivery_of_the_same_run_waits_and_doubles_nothing(tmp_path, i
     fault_report.add("delivery process started twice")
 
 
+@pytest.mark.slow
 def test_closing_waits_for_the_delivery_of_an_attempt_that_crashed(tmp_path, installed, fault_report):
     folder, last = tmp_path / "run", STEPS - 1
     with training(folder, ["odd"], steps=51, pauses=[50], environment=installed) as crashed:
@@ -113,6 +115,7 @@ def test_closing_waits_for_the_delivery_of_an_attempt_that_crashed(tmp_path, ins
     fault_report.add("an earlier attempt's delivery still drains when the run closes")
 
 
+@pytest.mark.slow
 def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(tmp_path, installed, fault_report):
     """A crash that comes back is bisected like a refusal; one that does not costs nothing."""
     sink = {"type": "odd", "crash_on": "notes", "times": 2}
@@ -123,7 +126,10 @@ def test_a_sink_that_crashes_its_process_is_told_from_what_it_crashes_on(tmp_pat
     fault_report.add("the SDK crashes its process (abort)", runs=2)
 
 
-@pytest.mark.parametrize("method", ["open", "write", "flush", "finish", "close"])
+@pytest.mark.parametrize(
+    "method",
+    ["write", *(pytest.param(method, marks=pytest.mark.slow) for method in ("open", "flush", "finish", "close"))],
+)
 def test_a_sink_that_hangs_once_is_given_up_and_opened_again(tmp_path, installed, fault_report, method):
     sink = {"type": "odd", "hang_in": method, "times": 1, "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
@@ -133,6 +139,7 @@ def test_a_sink_that_hangs_once_is_given_up_and_opened_again(tmp_path, installed
     fault_report.add(f"the sink hangs in {method}()")
 
 
+@pytest.mark.slow
 def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path, installed):
     sink = {"type": "odd", "hang_in": "close", "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
@@ -141,6 +148,7 @@ def test_a_sink_that_never_closes_is_left_when_it_has_everything(tmp_path, insta
     assert_all_there(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_sink_that_never_finishes_is_given_up_when_the_run_has_ended(tmp_path, installed):
     sink = {"type": "odd", "hang_in": "finish", "deadline_s": 0.5}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:
@@ -150,6 +158,7 @@ def test_a_sink_that_never_finishes_is_given_up_when_the_run_has_ended(tmp_path,
     assert (account.pending, account.state) == (0, "quarantined")
 
 
+@pytest.mark.slow
 def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(tmp_path, installed, fault_report):
     sinks = [{"type": "odd", "hang_in": "write", "deadline_s": 0.5}, "local"]
     with training(tmp_path / "run", sinks, steps=STEPS, environment=installed, close_timeout=5) as run:

@@ -22,7 +22,9 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize(
+    "what", ["too old", *(pytest.param(what, marks=pytest.mark.slow) for what in BROKEN if what != "too old")]
+)
 def test_a_broken_package_waits_for_a_later_delivery(tmp_path, fault_report, what):
     source, message = BROKEN[what]
     folder, shadow = tmp_path / "run", tmp_path / "shadow"

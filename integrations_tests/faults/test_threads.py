@@ -59,7 +59,7 @@ print("counts", run.stats.emitted, run.stats.stored, len(run.stats.lost))
     fault_report.add("8 emitting threads")
 
 
-@pytest.mark.parametrize("resume", ["new", "resume"])
+@pytest.mark.parametrize("resume", ["new", pytest.param("resume", marks=pytest.mark.slow)])
 def test_exactly_one_of_several_processes_gets_a_folder(tmp_path, resume, fault_report):
     folder = tmp_path / "run"
     if resume == "resume":

@@ -3,6 +3,7 @@
 import json
 import platform
 
+import pytest
 import readback_wandb
 from all_sinks import prepared
 from mlflow_delivery import client_of
@@ -17,6 +18,7 @@ ENVIRONMENT = {"commit": "0123abc", "branch": "main", "packages": "numpy==2.1\nt
 SINKS = ["local", "tensorboard", "wandb", "mlflow"]
 
 
+@pytest.mark.slow
 def test_every_tracker_shows_what_a_run_says_of_itself_later(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # in no repository
     folder = prepared(tmp_path / "run")

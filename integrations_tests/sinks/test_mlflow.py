@@ -27,6 +27,33 @@ class TestMLflowSink(SinkContract):
     def read_back(self, options):
         return read_back(options)
 
+    # Each takes several processes that import MLflow. make test has them with the other sinks, and kills a training
+    # that delivers to all.
+
+    @pytest.mark.slow
+    def test_a_killed_sink_resumes_from_its_token(self, run_folder, sources):
+        super().test_a_killed_sink_resumes_from_its_token(run_folder, sources)
+
+    @pytest.mark.slow
+    def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder, sources):
+        super().test_a_sink_killed_before_its_first_token_starts_over(run_folder, sources)
+
+    @pytest.mark.slow
+    def test_a_killed_delivery_is_started_again_without_gap_or_double(self, run_folder, sources):
+        super().test_a_killed_delivery_is_started_again_without_gap_or_double(run_folder, sources)
+
+    @pytest.mark.slow
+    def test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(self, run_folder, sources):
+        super().test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(run_folder, sources)
+
+    @pytest.mark.slow
+    def test_a_sink_prints_nothing_and_leaves_nothing_behind(self, run_folder, sources):
+        super().test_a_sink_prints_nothing_and_leaves_nothing_behind(run_folder, sources)
+
+    @pytest.mark.slow
+    def test_odd_names_come_back_and_stay_inside_the_folder(self, run_folder, sources):
+        super().test_odd_names_come_back_and_stay_inside_the_folder(run_folder, sources)
+
 
 @pytest.fixture
 def options(tmp_path):
@@ -175,6 +202,7 @@ assert threading.enumerate() == [threading.main_thread()]
 """
 
 
+@pytest.mark.slow
 def test_resolving_imports_no_sdk_and_delivering_is_silent_and_leaves_nothing_behind(tmp_path):
     result = subprocess.run([sys.executable, "-c", QUIET, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

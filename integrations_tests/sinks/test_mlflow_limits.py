@@ -103,6 +103,7 @@ class TestDrawing:
         sink.finish("finished")
         assert "histograms/h.json" in the_run(options).data.tags["mlflow.loggedArtifacts"]
 
+    @pytest.mark.slow
     def test_a_name_is_drawn_again_only_when_it_has_grown(self, options, tmp_path):
         sink = opened(options)
         drawn = []

@@ -14,6 +14,7 @@ from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.testing.contract import TIME_NS, one_of_each
 
+pytestmark = pytest.mark.slow
 UPLOAD = "PUT artifacts"
 LOG_BATCH = "POST runs/log-batch"
 SHORTENED = re.compile(r"/api/\d\.\d/mlflow(?:-artifacts)?/|(?<=artifacts)/.*")

@@ -113,6 +113,7 @@ class TestJoining:
         folders = {path.split("/")[0] for path in artifact_paths(client_of(options), active.info.run_id)}
         assert folders == {"stepscope", "images"}
 
+    @pytest.mark.slow
     def test_two_runs_in_one_active_run_stay_apart(self, active, tmp_path):
         options = MLflowSink.resolve({}, tmp_path / "runs/exp1")
         for number in (1, 2):
@@ -220,6 +221,7 @@ class TestRewind:
 class TestRewindOfARun:
     """As the user does it: a run is opened again with ``resume=True`` and goes back."""
 
+    @pytest.mark.slow
     def test_each_attempt_that_goes_back_is_a_child_of_the_one_before(self, options, tmp_path):
         folder = tmp_path / "exp1"
         for resume, steps in ((False, range(5)), (True, range(3, 7)), (True, range(7, 9)), (True, range(8, 10))):

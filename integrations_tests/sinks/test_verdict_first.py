@@ -55,7 +55,7 @@ def test_the_description_of_a_run_that_is_somebody_elses_stays(tmp_path):
     assert tags["stepscope.verdict"] == VERDICT
 
 
-@pytest.mark.parametrize("mode", ["offline", "online"])
+@pytest.mark.parametrize("mode", ["offline", pytest.param("online", marks=pytest.mark.slow)])
 def test_wandb_has_the_report_as_notes_and_the_verdict_in_its_summary(server_of_wandb, tmp_path, mode):
     options = WandbSink.resolve({"project": "p", "tags": ["a"], "mode": mode}, tmp_path / "run")
     carried(options, Batch.of(reports()))

@@ -50,7 +50,7 @@ assert not psutil.Process().children()
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", ["offline", "online"])
+@pytest.mark.parametrize("mode", ["offline", pytest.param("online", marks=pytest.mark.slow)])
 def test_files_and_uploads_tell_nothing_about_the_machine_or_the_program(options, tmp_path, mode):
     options |= {"mode": mode}
     repository = tmp_path / "repository"
@@ -89,6 +89,7 @@ def test_files_and_uploads_tell_nothing_about_the_machine_or_the_program(options
     assert (run.host, run.git.commit) == ("", "")
 
 
+@pytest.mark.slow
 def test_the_users_own_run_is_untouched_and_gives_its_group(tmp_path):
     script = """
 import json, pathlib, sys, wandb
@@ -141,6 +142,7 @@ def test_two_sinks_in_one_process_do_not_disturb_each_other(options, tmp_path, m
     assert not services()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_run(options):
     script = """
 import json, sys, psutil, numpy, tracker_adapters.testing.contract as contract

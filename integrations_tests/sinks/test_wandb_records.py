@@ -170,6 +170,7 @@ def test_heads_are_kept_for_numbers_alone():
     assert len(heads) < 100
 
 
+@pytest.mark.slow
 def test_a_batch_of_many_histograms_takes_little_memory():
     values = np.geomspace(1e-6, 1e6, 1000)
     rows = HistogramRows.of([Histogram.from_values("h", values, step=step, time_ns=10**18) for step in range(3000)])

@@ -42,7 +42,10 @@ def steps_by_run(folder):
     return found
 
 
-@pytest.mark.parametrize("kinds", [*((kind,) for kind in KINDS), KINDS], ids=[*KINDS, "all"])
+@pytest.mark.parametrize(
+    "kinds",
+    [*(pytest.param((kind,), id=kind, marks=pytest.mark.slow) for kind in KINDS), pytest.param(KINDS, id="all")],
+)
 def test_each_attempt_that_goes_back_is_a_run(tmp_path, kinds):
     folder = tmp_path / "exp"
     train(folder, kinds, range(6), resume=False)

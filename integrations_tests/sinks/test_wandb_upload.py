@@ -75,6 +75,7 @@ def _said(artifact):
     return said | {"metadata": json.loads(artifact["metadata"] or "null")}
 
 
+@pytest.mark.slow
 def test_what_comes_after_an_upload_is_appended_to_the_run(server_of_wandb, options):
     token = None
     for step in range(3):
@@ -86,6 +87,7 @@ def test_what_comes_after_an_upload_is_appended_to_the_run(server_of_wandb, opti
     assert server_of_wandb.runs["contract"].exit_code == 0
 
 
+@pytest.mark.slow
 def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(server_of_wandb, options):
     token = None
     for attempt, steps in enumerate((range(5), range(2, 7), range(7, 9)), start=1):
@@ -97,6 +99,7 @@ def test_an_attempt_that_goes_back_leaves_the_uploaded_run_as_it_ended(server_of
     assert {run.exit_code for run in server_of_wandb.runs.values()} == {0}
 
 
+@pytest.mark.slow
 def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server_of_wandb, options):
     token = None
     for step in range(3):
@@ -110,6 +113,7 @@ def test_folders_of_one_run_are_uploaded_in_their_order_at_once(server_of_wandb,
     assert [row["step"] for row in server_of_wandb.runs["contract"].history] == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server_of_wandb, options):
     sink = opened(options)
     sink.write(Batch.of([Scalar(name="loss", value=float(step), step=step) for step in range(5000)]))

@@ -10,7 +10,7 @@ import stepscope
 from debuggers.pictures.html_page import framed, html_page
 from stepscope.viewer.notebook import EmbeddedPage
 
-pytestmark = NEEDS_THE_PAGE
+pytestmark = [*NEEDS_THE_PAGE, pytest.mark.slow]
 # As JupyterLab and Notebook, VS Code, Colab and documentation made of notebooks say it.
 DARK = ('data-jp-theme-light="false"', 'class="vscode-dark"', 'class="vscode-high-contrast"', 'data-theme="dark"')
 LIGHT = (

@@ -111,7 +111,7 @@ def written(folder):
         ("sound", {}, "healthy"),
         ("one_step", {"steps": 1}, "no problem in what was checked"),
         ("nan", {"factor": float("nan")}, "critical"),
-        (KILLED, {"scope": KILLED}, "problems in 40 steps"),
+        pytest.param(KILLED, {"scope": KILLED}, "problems in 40 steps", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_of_each_fate_has_its_verdict_first(look, tmp_path, name, options, verdict):
@@ -147,6 +147,7 @@ def test_links_lead_to_the_causes_their_charts_and_the_first_finding(look, tmp_p
     assert row.get_attribute("id").startswith("step-") and row.locator("td").first.inner_text() == "21"
 
 
+@pytest.mark.slow
 def test_ten_thousand_and_endless_and_hostile_names_do_not_break_the_page(look, tmp_path):
     steps = np.arange(30)
     names = [LONG, HOSTILE, *(f"layers.{number}.weight" for number in range(9_998))]

@@ -82,6 +82,7 @@ def test_values_that_hardly_differ_are_one_line(page, served):
     drawn(page, "clipped_norm")
 
 
+@pytest.mark.slow
 def test_what_the_machine_was_busy_with_is_over_time_and_stays_whole_where_steps_are_zoomed(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(300):
@@ -240,6 +241,7 @@ def test_a_chart_is_saved_with_all_its_points(page, served, tmp_path):
     assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_values_whose_range_overflows_are_drawn(page, tmp_path):
     with stepscope.open_run(tmp_path / "huge", sinks=[]) as run:
         for step in range(20):
@@ -289,6 +291,7 @@ def test_no_label_of_an_axis_is_cut_off(page, tmp_path):
     assert right >= 0
 
 
+@pytest.mark.slow
 def test_a_long_series_is_saved_with_all_its_points_too(page, tmp_path):
     with stepscope.open_run(tmp_path / "long", sinks=[]) as run:
         for step in range(45_000):
@@ -365,6 +368,7 @@ PICTURES = "cards => cards.map(card => card.querySelector('canvas').toDataURL())
 BELOW = "cards => cards.filter(card => card.getBoundingClientRect().top >= innerHeight).length"
 
 
+@pytest.mark.slow
 def test_charts_below_the_screen_follow_those_on_it(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(20):
@@ -392,6 +396,7 @@ def test_charts_below_the_screen_follow_those_on_it(page, tmp_path):
         page.wait_for_url(re.compile(r"search=/series\+3/"))
 
 
+@pytest.mark.slow
 def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
     page, complaints = browser
     record(tmp_path / "gone", steps=20)
@@ -408,6 +413,7 @@ def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
     complaints.clear()
 
 
+@pytest.mark.slow
 def test_beside_a_deleted_run_more_of_the_others_is_loaded(browser, tmp_path):
     page, complaints = browser
     for name in ("gone", "kept"):
@@ -425,6 +431,7 @@ def test_beside_a_deleted_run_more_of_the_others_is_loaded(browser, tmp_path):
     complaints.clear()
 
 
+@pytest.mark.slow
 def test_another_run_in_the_folder_of_a_deleted_one_is_shown_anew(browser, tmp_path):
     page, complaints = browser
     record(tmp_path / "run", steps=200)
@@ -451,6 +458,7 @@ def test_a_viewer_that_ended_is_said_once_and_what_was_read_stays(browser, runs)
     complaints.clear()
 
 
+@pytest.mark.slow
 def test_an_error_goes_when_answers_come_again(browser, tmp_path):
     page, complaints = browser
     record(tmp_path / "runs" / "kept", steps=20)
@@ -472,6 +480,7 @@ def test_an_error_goes_when_answers_come_again(browser, tmp_path):
     complaints.clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mended", ["here", "elsewhere"])
 def test_an_error_of_a_view_goes_with_its_cause_and_with_the_view(browser, served, mended):
     page, complaints = browser
@@ -488,6 +497,7 @@ def test_an_error_of_a_view_goes_with_its_cause_and_with_the_view(browser, serve
     complaints.clear()
 
 
+@pytest.mark.slow
 def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tmp_path):
     with viewer_of(page, tmp_path) as url:
         page.goto(f"{url}#/charts")
@@ -496,6 +506,7 @@ def test_without_a_run_it_says_what_to_do_and_shows_the_first_by_itself(page, tm
         drawn(page, "train/loss")
 
 
+@pytest.mark.slow
 def test_a_run_that_begins_later_shows_where_a_link_names_it_and_nowhere_else(page, tmp_path):
     record(tmp_path / "early", names=["early"], steps=5)
     with viewer(tmp_path) as url:
@@ -510,6 +521,7 @@ def test_a_run_that_begins_later_shows_where_a_link_names_it_and_nowhere_else(pa
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_runs_that_were_given_one_by_one_are_shown_at_once(page, tmp_path):
     for name in ("one", "two", "three"):
         with stepscope.open_run(tmp_path / name, sinks=[]) as run:
@@ -526,6 +538,7 @@ def test_runs_that_were_given_one_by_one_are_shown_at_once(page, tmp_path):
         expect(values).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_of_runs_without_rank_0_the_lowest_ones_are_shown_and_others_can_be_chosen(page, tmp_path):
     for name, rank in (("one", 1), ("one", 2), ("two", 2)):
         with stepscope.open_run(tmp_path / name, sinks=[], rank=rank) as run:
@@ -544,6 +557,7 @@ def test_of_runs_without_rank_0_the_lowest_ones_are_shown_and_others_can_be_chos
             expect(page.locator(item).first).to_contain_text("one-1")
 
 
+@pytest.mark.slow
 def test_all_ranks_are_shown_over_each_other_while_they_train(page, tmp_path):
     with ExitStack() as stack:
         ranks = [

@@ -134,6 +134,7 @@ def test_an_axis_keeps_the_runs_that_are_dragged_over(page, compare):
     expect(page.locator(".runs-table tbody tr")).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(browser, tmp_path):
     page, complaints = browser
     names = [f"{name}-{'x' * 40}" for name in ("sound", "other", "broken")]
@@ -220,6 +221,7 @@ class GatedSink(MemorySink):
         return super().write(batch)
 
 
+@pytest.mark.slow
 def test_run_shows_how_a_delivery_goes_on_when_nothing_is_recorded_any_more(page, tmp_path):
     sink = GatedSink()
     with stepscope.open_run(tmp_path / "delivering", sinks=[sink], delivery="thread") as run:

@@ -85,6 +85,7 @@ def test_keys_move_and_filters_leave_the_wrong_ones_and_the_address_keeps_both(p
     assert shown.get_by_label("show", exact=True).input_value() == "wrong"
 
 
+@pytest.mark.slow
 def test_a_click_is_not_lost_when_the_list_is_drawn_again_before_the_button_is_let_go(page):
     shown = page("datapoints", ["digits-0"])
     row = shown.locator(".row").nth(3)
@@ -170,6 +171,7 @@ def test_images_of_every_step_with_the_loss_below(page):
     shown.get_by_text("step 0 · 1 of 30 steps").wait_for()
 
 
+@pytest.mark.slow
 def test_images_of_a_training_that_runs_come_without_a_reload(page):
     with stepscope.open_run(page.folder / "runs/live", sinks=[]) as run:
         run.at(0).image("weights", np.zeros((3, 3), np.uint8), layout="HW")
@@ -182,6 +184,7 @@ def test_images_of_a_training_that_runs_come_without_a_reload(page):
         shown.get_by_text("step 5 · 2 of 2 steps").wait_for()
 
 
+@pytest.mark.slow
 def test_images_and_texts_of_every_rank_can_be_chosen(page, monkeypatch):
     for rank in (1, 2):
         monkeypatch.setenv("RANK", str(rank))
@@ -272,6 +275,7 @@ def test_alerts_are_filtered_by_level_and_lead_to_the_charts(page):
     assert "zoom=0,59" in link
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "params", "shows"),
     [
@@ -299,6 +303,7 @@ def test_a_run_that_cannot_be_read_hides_no_other(page, view, params, shows):
     page.complaints[:] = [text for text in page.complaints if "410" not in text and "broken" not in text]
 
 
+@pytest.mark.slow
 def test_a_search_keeps_the_focus_while_a_training_writes(page):
     with stepscope.open_run(page.folder / "runs/typed", sinks=[]) as run:
         run.alert("first", "one", step=0)

@@ -79,6 +79,7 @@ def test_a_double_click_opens_every_view_and_hostile_names_are_texts(runs, page,
     assert page.url.split("#")[1].startswith("/images")
 
 
+@pytest.mark.slow
 def test_it_opens_with_the_runs_that_were_named_and_of_a_folder_with_the_newest(runs, page, tmp_path):
     made = export_page([runs / "exp0", runs / "exp1"], tmp_path / "both")
     page.goto(made.page.as_uri())
@@ -136,6 +137,7 @@ def test_a_run_without_the_images_of_another_lacks_nothing(page, tmp_path):
         expect(page.locator(".errors")).to_be_empty()
 
 
+@pytest.mark.slow
 def test_all_ranks_are_over_each_other_without_a_server(page, tmp_path):
     for rank in range(3):
         with stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0) as run:
@@ -155,6 +157,7 @@ def test_all_ranks_are_over_each_other_without_a_server(page, tmp_path):
     assert len(saved.value.path().read_text(encoding="utf-8").splitlines()) == 1 + 3 * 20
 
 
+@pytest.mark.slow
 def test_what_finds_no_room_lies_beside_the_page_and_is_loaded_when_it_is_asked_for(runs, page, tmp_path):
     made = export_page(runs, tmp_path / "out", page_bytes=1_000_000)
     assert made.page_bytes < 1_000_000
@@ -211,6 +214,7 @@ def test_mlflow_opens_the_page_among_a_runs_artifacts(browser, tmp_path):
     assert not [one for one in complaints if "the server responded" not in one]
 
 
+@pytest.mark.slow
 def test_wandb_has_the_page_as_html(tmp_path):
     record(tmp_path / "exp", sinks=["wandb"], page=True)
     [folder] = run_folders({"target": str(tmp_path / "exp")})

@@ -68,6 +68,7 @@ def test_what_has_the_focus_keeps_it_when_it_is_drawn_again(page, training):
     expect(packages).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_list_that_is_chosen_from_by_keyboard_keeps_the_focus(page, training):
     _, url = training
     page.goto(f"{url}#/histograms")
@@ -77,6 +78,7 @@ def test_a_list_that_is_chosen_from_by_keyboard_keeps_the_focus(page, training):
     expect(page.get_by_label("show", exact=True)).to_be_focused()
 
 
+@pytest.mark.slow
 def test_images_and_the_list_below_stay_and_no_series_remains_chosen(page, training):
     run, url = training
     page.goto(f"{url}#/images")
@@ -98,6 +100,7 @@ def test_images_and_the_list_below_stay_and_no_series_remains_chosen(page, train
     expect(line).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_a_table_keeps_its_order(page, training):
     run, url = training
     page.goto(f"{url}#/texts?kind=table")
@@ -113,6 +116,7 @@ def test_a_table_keeps_its_order(page, training):
     expect(numbers).to_have_text(["4", "40"])
 
 
+@pytest.mark.slow
 def test_where_two_runs_part_follows_them(page, tmp_path):
     runs = [stepscope.open_run(tmp_path / name, sinks=[]) for name in ("one", "other")]
     for run, steps in zip(runs, (10, 5), strict=True):
@@ -129,6 +133,7 @@ def test_where_two_runs_part_follows_them(page, tmp_path):
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_a_late_answer_about_another_run_is_not_shown(page, tmp_path):
     with stepscope.open_run(tmp_path / "ended", sinks=[]) as ended:
         ended.scalar("weight_norm/fc.weight", 1.0, step=0)

@@ -53,7 +53,7 @@ def views(tmp_path_factory):
         page.goto("about:blank")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing_serious_in_any_view(views, scheme):
     page, complaints, addresses = views
     page.emulate_media(color_scheme=scheme)
@@ -68,7 +68,7 @@ def test_axe_finds_nothing_serious_in_any_view(views, scheme):
     assert not complaints
 
 
-@pytest.mark.parametrize("width", [900, 1280])
+@pytest.mark.parametrize("width", [900, pytest.param(1280, marks=pytest.mark.slow)])
 def test_each_view_fits_a_laptop(views, width):
     page, complaints, addresses = views
     page.set_viewport_size({"width": width, "height": 800})
@@ -126,6 +126,7 @@ def settled_walk(page, *, has_fields):
     return walks[-1]
 
 
+@pytest.mark.slow
 def test_the_keyboard_alone_goes_through_all_views(views):
     page, complaints, addresses = views
     complaints.clear()
@@ -160,6 +161,7 @@ def test_the_keyboard_alone_goes_through_all_views(views):
     assert not complaints
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("view", "control", "keys", "shows"),
     [
@@ -213,6 +215,7 @@ def test_the_page_follows_the_system_unless_the_reader_chose(views):
     assert not complaints
 
 
+@pytest.mark.slow
 def test_nothing_white_flashes_in_the_dark(views):
     page, complaints, addresses = views
     page.emulate_media(color_scheme="dark")

@@ -70,6 +70,7 @@ def test_a_laptop_without_torch_sees_the_run_and_ctrl_c_ends_it_beside_an_open_c
         kept_open.close()
 
 
+@pytest.mark.slow
 def test_two_viewers_on_one_run_take_different_ports(ended):
     with ExitStack() as stack:
         viewers = [stack.enter_context(viewing(ended)) for _ in range(2)]
@@ -80,13 +81,25 @@ def test_two_viewers_on_one_run_take_different_ports(ended):
 @pytest.mark.parametrize(
     ("arguments", "missing", "said"),
     [
-        (["--port", "{taken}"], (), "port {taken} is in use; expected a free one, or --port 0 for any"),
-        (["--host", "192.0.2.7"], (), "cannot listen at 192.0.2.7:"),
-        (["--host", ""], (), "host is ''; expected an address of this machine"),
-        (["nowhere"], (), "nowhere is not a folder"),
-        ([], ["starlette"], "pip install 'stepscope[viewer]'"),
+        pytest.param(
+            ["--port", "{taken}"],
+            (),
+            "port {taken} is in use; expected a free one, or --port 0 for any",
+            id="port in use",
+        ),
+        pytest.param(
+            ["--host", "192.0.2.7"], (), "cannot listen at 192.0.2.7:", id="foreign host", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            ["--host", ""],
+            (),
+            "host is ''; expected an address of this machine",
+            id="empty host",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(["nowhere"], (), "nowhere is not a folder", id="no run", marks=pytest.mark.slow),
+        pytest.param([], ["starlette"], "pip install 'stepscope[viewer]'", id="no starlette"),
     ],
-    ids=["port in use", "foreign host", "empty host", "no run", "no starlette"],
 )
 def test_what_cannot_work_is_one_line_and_exit_code_2(ended, arguments, missing, said):
     with socket.socket() as taken:
@@ -122,6 +135,7 @@ def test_an_address_for_others_needs_the_token(ended):
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_live_run_shows_what_is_new_and_its_log_does_not_grow(training, tmp_path):
     with viewing(tmp_path, "--port", "0") as viewer:
         until(lambda: viewer.json("runs")["runs"])
@@ -169,6 +183,7 @@ def test_what_a_training_stores_is_visible_at_the_next_question(tmp_path):
         assert Path(listed["folder"]) == tmp_path / "run"
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.skipif(chromium() is None, reason="no chromium here: apt-get install chromium")
 @pytest.mark.skipif(not BUILT.is_file(), reason="the viewer's page is not built: make page")

@@ -173,6 +173,7 @@ def test_hostile_and_long_names_are_shown_as_text(page, served):
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_layers_say_where_a_run_goes_on_unmeasured(page, tmp_path):
     with stepscope.open_run(tmp_path / "governed", sinks=[]) as run:
         for step in range(100):
@@ -184,6 +185,7 @@ def test_layers_say_where_a_run_goes_on_unmeasured(page, tmp_path):
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_the_choices_of_layers_stay_while_a_training_writes(page, tmp_path):
     with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer(tmp_path) as url:
         run.scalar("gradient_norm/fc.weight", 1.0, step=0)

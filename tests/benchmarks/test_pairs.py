@@ -55,6 +55,7 @@ def test_a_side_hears_of_every_watched_step_and_is_paused_for_the_plain_ones(tmp
     assert all(pause >= plain for pause, plain in zip(pauses[-STEPS:], found["plain_ms"], strict=True))
 
 
+@pytest.mark.slow
 def test_the_time_limit_ends_a_slow_side_after_a_few_pairs(tmp_path):
     assert len(measure_side(TINY["many"], floor, tmp_path, 1000, seconds=0.0)["plain_ms"]) == 5
 
@@ -76,6 +77,7 @@ def test_the_models_have_the_sizes_that_are_promised(name, tensors, values):
     assert (tensors, values) == (len(sizes), sum(sizes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TINY.values(), ids=TINY)
 def test_every_parameter_of_a_model_gets_a_gradient(case):
     model = case.build()

@@ -32,6 +32,7 @@ def test_importing_does_not_import_torch():
     assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_measuring_imports_neither_masked_arrays_nor_other_dtypes_nor_kinds_of_artifacts():
     kept_out = {"numpy.ma", "ml_dtypes", "tracker_adapters.kinds", "tracker_adapters.emitter"}
     loads = "import sys, torch\nbefore = set(sys.modules)\nimport debuggers.measurement.measure\n"

@@ -181,7 +181,12 @@ def is_same(one, other):
     return one is other if one is None or other is None else torch.equal(one, other)
 
 
-@pytest.fixture(params=[False, True], ids=["as usual", "deterministic algorithms"])
+@pytest.fixture(
+    params=[
+        pytest.param(False, id="as usual"),
+        pytest.param(True, id="deterministic algorithms", marks=pytest.mark.slow),
+    ]
+)
 def deterministic(request):
     torch.use_deterministic_algorithms(request.param)
     yield

@@ -223,6 +223,7 @@ def test_a_folder_without_pages_is_an_error(tmp_path):
         compare_pages(tmp_path / "a", tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_what_datapoints_share_is_compared_once(tmp_path):
     shared = [np.arange(1 << 20, dtype=np.float64) + side for side in (0, 1)]
     pages = [{idx: {"d": {"map": array, "nan": np.full(3, NAN)}} for idx in range(3000)} for array in shared]
@@ -231,7 +232,9 @@ def test_what_datapoints_share_is_compared_once(tmp_path):
     assert {difference.elements.max_abs for difference in found.differences} == {1.0}
 
 
-@pytest.mark.parametrize(("arrays", "size", "is_refused"), [(40, 100, False), (150, 300, True)])
+@pytest.mark.parametrize(
+    ("arrays", "size", "is_refused"), [(40, 100, False), pytest.param(150, 300, True, marks=pytest.mark.slow)]
+)
 def test_pages_that_pair_what_they_share_in_all_ways_are_refused(tmp_path, arrays, size, is_refused):
     a, b = ([np.full(size, float(number)) for number in range(arrays)] for _ in range(2))
     outputs = a * arrays, [array for array in b for _ in range(arrays)]

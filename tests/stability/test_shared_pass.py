@@ -85,6 +85,7 @@ def test_summaries_of_other_gradients_are_refused():
         manager.step(model, loss, optimizer, summaries=measure([torch.ones(3)]).resolve())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "clipping",
     [

@@ -188,7 +188,9 @@ def resumed(sound, tmp_path_factory):
 
 
 @pytest.mark.parametrize("table", ["scalar", "histogram"])
-@pytest.mark.parametrize("column", ["series", "attempt", "step"])
+@pytest.mark.parametrize(
+    "column", ["step", *(pytest.param(column, marks=pytest.mark.slow) for column in ("series", "attempt"))]
+)
 def test_a_damaged_cell_of_a_run_that_was_resumed_costs_no_more_than_its_row(resumed, tmp_path, table, column):
     for row, value in enumerate(ODD, start=STEPS):
         run = copied(resumed, tmp_path / "run")

@@ -2,9 +2,12 @@
 
 import sys
 
+import pytest
+
 from stepscope.doctor import examine
 
 
+@pytest.mark.slow
 def test_without_torch_nothing_is_measured(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
 

@@ -48,6 +48,7 @@ def copy_by_links(run_folder):
     return other
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_leaves_its_other_names_alone(run_folder):
     other = copy_by_links(run_folder)
     before = contents(other)

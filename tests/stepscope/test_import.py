@@ -16,7 +16,9 @@ def run_script(folder, code):
 
 
 @pytest.mark.parametrize("name", ["stability", "debuggers"])
-@pytest.mark.parametrize("is_imported", [False, True], ids=["beside", "imported"])
+@pytest.mark.parametrize(
+    "is_imported", [pytest.param(False, id="beside"), pytest.param(True, id="imported", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("file", ["{}.py", "{}/__init__.py"], ids=["module", "package"])
 def test_a_file_that_hides_a_part_is_named_with_the_way_out(tmp_path, name, file, is_imported):
     path = tmp_path / file.format(name)

@@ -111,6 +111,7 @@ def open_interrupted_at(line, folder):
     return False
 
 
+@pytest.mark.slow
 def test_a_run_is_free_wherever_its_opening_was_interrupted(tmp_path):
     total = lines_of_opening(tmp_path / "whole")
     interrupted = 0

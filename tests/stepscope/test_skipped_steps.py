@@ -32,7 +32,7 @@ def skip_alerts(emitter):
     return [(item.step, item.message) for item in emitter.artifacts if item.name == "skipped_steps"]
 
 
-@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sound_steps", [0, 5])
 def test_a_scaler_that_skips_for_ever_is_told_while_it_does(given, sound_steps):
     watch, emitter, run = watched_scaler(given=given)

@@ -13,6 +13,7 @@ def printed(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stderr.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setup, expected", [
     ("", "stepscope: 3 things are wrong"),
     ("logging.basicConfig(format='%(name)s|%(message)s')", "{package}.part|3 things are wrong"),

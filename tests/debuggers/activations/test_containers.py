@@ -88,6 +88,7 @@ def test_a_part_that_is_never_called_is_named():
     assert monitor.never_seen == ["generator.0", "generator.1", "generator.2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["in place", "wrapped"])
 def test_compiled_models_are_reported_once_with_the_remedy(caplog, compiled):
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())

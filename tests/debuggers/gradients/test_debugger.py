@@ -143,6 +143,7 @@ def test_the_first_overflows_of_a_scaler_alarm_nobody_and_a_fault_does():
     assert alerts(None) == ["non_finite_gradient"]
 
 
+@pytest.mark.slow
 def test_a_compiled_model_has_the_names_and_gradients_of_the_original():
     model = network().eval()
     compiled = torch.compile(model, backend="aot_eager")

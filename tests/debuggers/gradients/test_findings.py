@@ -93,13 +93,12 @@ class Watched:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: perceptron(3, nn.ReLU),
-        lambda: perceptron(2, nn.Tanh, width=128),
-        lambda: perceptron(4, nn.GELU),
-        convolutional,
-        Attentive,
+        pytest.param(lambda: perceptron(3, nn.ReLU), id="relu"),
+        pytest.param(lambda: perceptron(2, nn.Tanh, width=128), id="tanh", marks=pytest.mark.slow),
+        pytest.param(lambda: perceptron(4, nn.GELU), id="gelu", marks=pytest.mark.slow),
+        pytest.param(convolutional, id="convolutional", marks=pytest.mark.slow),
+        pytest.param(Attentive, id="attention"),
     ],
-    ids=["relu", "tanh", "gelu", "convolutional", "attention"],
 )
 def test_sound_training_raises_no_alarm(digits, make, seed):
     torch.manual_seed(seed)

@@ -65,6 +65,7 @@ def test_copies_carry_nothing_and_call_nothing(duplicate):
     assert seen == []
 
 
+@pytest.mark.slow
 def test_a_file_of_an_observed_model_is_read_without_this_package(tmp_path):
     model = network()
     hooks = observed(model)[1]

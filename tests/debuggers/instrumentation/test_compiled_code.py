@@ -51,6 +51,7 @@ def test_a_call_of_ours_where_no_graph_may_be_cut_says_what_to_do():
             compiled(torch.ones(()))
 
 
+@pytest.mark.slow
 def test_a_compiled_training_is_measured_and_computes_the_same(tmp_path):
     weights = []
     for watched in (False, True):

@@ -97,6 +97,7 @@ def test_a_tensor_is_not_cut_where_shares_are_nearly_equal_without():
     assert cut([80_000, 20_000], 2)[1] == [0, 0, 1]
 
 
+@pytest.mark.slow
 def test_measuring_runs_in_the_threads_that_torch_has(tmp_path):
     script = tmp_path / "count.py"
     script.write_text(
@@ -113,6 +114,7 @@ def test_measuring_runs_in_the_threads_that_torch_has(tmp_path):
     subprocess.run([sys.executable, str(script)], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_forked_process_measures_alone(tmp_path):
     script = tmp_path / "fork.py"
     script.write_text(
@@ -129,6 +131,7 @@ def test_a_forked_process_measures_alone(tmp_path):
     subprocess.run([sys.executable, str(script)], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_a_forked_process_measures_alone_with_torch_operations(tmp_path):
     """As it does where there is no compiled code."""
     script = tmp_path / "fork.py"

@@ -23,7 +23,7 @@ SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=[Healt
 COLUMNS = ("tallies", "ends", "bins", "counts")
 
 
-@pytest.fixture(params=["compiled", "sorted"], autouse=True)
+@pytest.fixture(params=["compiled", pytest.param("sorted", marks=pytest.mark.slow)], autouse=True)
 def way(request, monkeypatch):
     """Merging gives the same with and without compiled code."""
     if request.param == "sorted":

@@ -118,6 +118,7 @@ def test_what_is_no_record_is_a_clear_error():
         ModelDiagnostics().flops()
 
 
+@pytest.mark.slow
 def test_a_million_records_are_kept_evenly_and_few():
     diagnostics, total = ModelDiagnostics(), 1_000_000
     one = [ModelPerformanceMetrics(training_step=step, loss=1.0) for step in range(0, total, 1000)]

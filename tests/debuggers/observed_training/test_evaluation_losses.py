@@ -54,6 +54,7 @@ def test_it_is_the_loss_of_calls_without_gradients_over_their_rows():
     assert found.values.tolist() == pytest.approx(known, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("evaluate", "is_seen"),
     [

@@ -60,7 +60,7 @@ def train(net, *, repeats=1, tells=False):
 
 
 @pytest.mark.parametrize("name", NETS)
-@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize("tells", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_dropout_that_is_no_module_goes_on_in_evaluation(name, tells):
     assert ("wrong_mode" in train(NETS[name](), tells=tells)) is (name == "dropped")
 

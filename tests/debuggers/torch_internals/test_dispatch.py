@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -98,6 +99,7 @@ def test_operators_are_called_from_files_with_this_in_their_path():
     assert dispatch.OPERATOR_FILES in sys.modules[type(torch.ops.aten.log.default).__module__].__file__
 
 
+@pytest.mark.slow
 def test_neither_a_mode_nor_looking_for_the_compiler_imports_it():
     code = (
         "import sys, torch\n"

@@ -120,6 +120,7 @@ def test_a_structure_that_is_met_again_is_no_loop():
     assert copies == {"a": [1], "b": [[1], [1]]}
 
 
+@pytest.mark.slow
 def test_sharing_and_deep_nesting_end():
     shared = nested = []
     for _ in range(45):

@@ -61,6 +61,7 @@ class TestGradientChecks:
         assert "1: the gradient of output 0 with respect to input 0" in summary["last_anomaly"]["message"]
         assert [artifact.name for artifact in emitter.artifacts].count("gradient_check_failed") == 1
 
+    @pytest.mark.slow
     def test_with_a_share_of_the_time_checks_and_profiles_keep_to_it(self):
         manager = stability(
             enable_grad_check=True, enable_memory_debugging=True, memory_profiling=True, check_max_share=0.1

@@ -129,6 +129,7 @@ class TestPerformance:
         assert "another profiler runs" in manager.get_debug_summary()["notes"][0]
 
 
+@pytest.mark.slow
 def test_checkpointed_modules_count_once_and_compiled_ones_are_left_to_the_compiler():
     class Checkpointed(nn.Module):
         def __init__(self):

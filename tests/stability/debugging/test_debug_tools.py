@@ -20,7 +20,7 @@ from stability import (
 )
 
 
-@pytest.mark.parametrize("switch", [*TOOLS, "all"])
+@pytest.mark.parametrize("switch", [*(pytest.param(tool, marks=pytest.mark.slow) for tool in TOOLS), "all"])
 def test_training_is_bit_identical_and_nothing_is_left_behind(switch, tmp_path):
     fields = EVERYTHING if switch == "all" else {switch: True}
     torch.manual_seed(0)
@@ -115,6 +115,7 @@ class Hostile(Mapped):
         return self.layer(x)["y"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 @pytest.mark.parametrize("network", [Mapped, Ragged, Hostile])
 def test_the_forward_pass_goes_on_whatever_the_tools_cannot_look_into(network):

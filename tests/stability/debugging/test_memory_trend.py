@@ -111,6 +111,7 @@ def test_growth_that_ends_is_told_once_and_taken_back(name, noise):
     assert len(watch.ended) == len(told) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize(
     "values",

@@ -115,7 +115,13 @@ def test_memory_is_drawn_where_it_was_tracked(manager):
     assert "enable_memory_debugging=True" in axes.texts[0].get_text()
 
 
-@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+@pytest.mark.parametrize(
+    "plot",
+    [
+        pytest.param(plot, id=name, marks=() if name == "stability_history" else pytest.mark.slow)
+        for name, plot in PLOTS.items()
+    ],
+)
 def test_an_empty_history_and_one_without_finite_values_can_be_drawn(plot, manager):
     for history in ([], manager.history[3:5], manager.history):
         picture = picture_pixels("plot", plot(history))
@@ -123,6 +129,7 @@ def test_an_empty_history_and_one_without_finite_values_can_be_drawn(plot, manag
         assert picture.min() < 128 < picture.max()
 
 
+@pytest.mark.slow
 def test_the_figures_are_emitted_as_images(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
         manager = NumericalStabilityManager(GradientClippingConfig(), NaNHandlingConfig(), emitter=run)

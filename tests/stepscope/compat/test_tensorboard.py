@@ -191,6 +191,7 @@ def trained(writer_of, folder):
     return losses, [one.detach().clone() for one in model.parameters()]
 
 
+@pytest.mark.slow
 def test_the_training_is_the_same_and_so_is_what_tensorboard_reads(tmp_path):
     theirs, weights = trained(TorchWriter, tmp_path / "torch")
     ours, our_weights = trained(SummaryWriter, tmp_path / "ours")

@@ -54,8 +54,8 @@ def test_the_store_tells_the_causes_of_the_session(tmp_path, sick):
     assert [cause.code for cause in causes][:1] == (["non_finite_inputs"] if sick else [])
 
 
-@pytest.mark.parametrize("sick", [True, False])
-@pytest.mark.parametrize("resumed", [True, False])
+@pytest.mark.parametrize("sick", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("resumed", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_last_of_several_sessions_is_told_without_those_before(tmp_path, sick, resumed):
     """What was wrong with an attempt is mended in the next one, or comes only with it."""
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:

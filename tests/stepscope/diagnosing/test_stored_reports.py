@@ -31,7 +31,7 @@ def verdicts(path):
         return [(report.title, verdict_in(report.text)) for report in stored_reports(record)]
 
 
-@pytest.mark.parametrize("sick_attempt", [1, 2])
+@pytest.mark.parametrize("sick_attempt", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_resumed_run_has_the_verdict_of_its_latest_attempt_wherever_that_ended(tmp_path, sick_attempt):
     for attempt, (first_step, steps) in enumerate([(0, 60), (20, 30)], start=1):
         with stepscope.open_run(tmp_path, sinks=[], resume=attempt > 1) as run:
@@ -43,7 +43,14 @@ def test_a_resumed_run_has_the_verdict_of_its_latest_attempt_wherever_that_ended
 
 
 @pytest.mark.parametrize(
-    ("sick_rank", "titles"), [(None, [""]), (0, ["", "rank 1"]), (1, ["", "rank 1"]), (2, ["", "rank 2"])]
+    ("sick_rank", "titles"),
+    [
+        (2, ["", "rank 2"]),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in ((None, [""]), (0, ["", "rank 1"]), (1, ["", "rank 1"]))
+        ),
+    ],
 )
 def test_ranks_whose_verdict_is_another_one_are_shown_as_well(tmp_path, monkeypatch, sick_rank, titles):
     for rank in range(3):
@@ -64,6 +71,7 @@ def test_ranks_whose_verdict_is_another_one_are_shown_as_well(tmp_path, monkeypa
     assert (SICK in listed) is (sick_rank is not None)
 
 
+@pytest.mark.slow
 def test_each_rank_writes_its_own_files(tmp_path, monkeypatch):
     for rank in range(3):
         monkeypatch.setenv("RANK", str(rank))

@@ -99,6 +99,7 @@ def test_what_is_recorded_again_during_an_export_does_not_double_a_step(tmp_path
         assert sorted((row["step"], float(row["value"])) for row in rows) == expected
 
 
+@pytest.mark.slow
 def test_many_lists_of_steps_are_looked_through_once(tmp_path):
     names = [f"name{number}" for number in range(500)]
     for first, value in ((0, 1.0), (100, 2.0)):

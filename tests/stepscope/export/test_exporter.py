@@ -141,6 +141,7 @@ def test_pandas_reads_the_csv_as_it_is(run_folder, tmp_path):
     np.testing.assert_array_equal(frame[frame["name"] == "loss"]["value"].astype(float), VALUES)
 
 
+@pytest.mark.slow
 @given(names=st.lists(st.text(min_size=1, max_size=20).filter(str.strip), min_size=1, max_size=5, unique=True))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_name_survives_each_format(tmp_path_factory, names):

@@ -56,6 +56,7 @@ def test_names_kinds_ranks_and_steps_choose_rows(tmp_path):
     assert not (tmp_path / "out" / "texts.csv").exists()
 
 
+@pytest.mark.slow
 def test_a_table_of_many_small_cells_takes_little_memory(tmp_path, monkeypatch):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.table("cells", ["a", "b"], [[1, 2]] * 20_000, step=0)
@@ -166,6 +167,7 @@ def test_a_damaged_store_is_one_error_and_leaves_nothing(run_folder, tmp_path):
     assert [path.name for path in tmp_path.iterdir() if "out" in path.name] == []
 
 
+@pytest.mark.slow
 def test_damage_in_the_middle_of_a_store_costs_the_groups_that_it_hits(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(300):

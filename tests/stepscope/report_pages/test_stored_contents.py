@@ -47,6 +47,7 @@ def test_each_scope_has_its_verdict_and_its_part_of_the_page(tmp_path):
     assert page.count("<h1>") == 3 and page.count('id="session-1-cause-1"') == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factors", "titles"), [((1, 1), ["run"]), ((1, float("nan")), ["run", "run (rank 1)"])])
 def test_a_rank_that_says_another_thing_has_its_own_part_with_its_own_evidence(tmp_path, monkeypatch, factors, titles):
     for rank, factor in enumerate(factors):
@@ -81,6 +82,7 @@ def test_a_run_without_a_session_and_one_that_still_runs_say_so(tmp_path):
     assert content.notes == ()
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_scope_by_scope(tmp_path):
     for name, scopes in (("a", ("G", "D")), ("b", ("G", "E"))):
         with stepscope.open_run(tmp_path / name, sinks=[]) as run:

@@ -78,6 +78,7 @@ def test_a_name_that_was_given_stays_and_sinks_lie_in_the_numbered_folder(tmp_pa
     assert (tmp_path / "run-2" / "local" / "scalars.csv").is_file()
 
 
+@pytest.mark.slow
 def test_a_folder_that_a_sink_was_given_gets_the_number_too(tmp_path):
     sinks = [{"type": kind, "path": str(tmp_path / f"{kind}-files/")} for kind in ("local", "tensorboard")]
     runs = [open_and_close(tmp_path / "run", sinks=sinks) for _ in range(2)]
@@ -88,6 +89,7 @@ def test_a_folder_that_a_sink_was_given_gets_the_number_too(tmp_path):
         assert len(list((tmp_path / f"tensorboard-files{suffix}").iterdir())) == 1
 
 
+@pytest.mark.slow
 def test_runs_that_start_at_once_get_folders_of_their_own(tmp_path):
     code = (
         "import stepscope, sys; sys.stdin.readline(); run = stepscope.open_run('run', sinks=[]); "
@@ -159,6 +161,7 @@ def test_the_ranks_of_a_job_agree_in_each_start(tmp_path, monkeypatch, launcher,
         assert stepscope.read_run(run.path).ranks == tuple(sorted(ranks))
 
 
+@pytest.mark.slow
 def test_ranks_that_are_given_join_the_run_of_their_family_one_after_the_other(tmp_path):
     context = multiprocessing.get_context("spawn")
     for start in range(2):
@@ -199,6 +202,7 @@ def test_two_jobs_at_once_do_not_mix(tmp_path, monkeypatch):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_again_closes_the_run_that_it_left_open(tmp_path):
     cell = "run = stepscope.open_run('run', sinks=['local']); run.scalar('loss', 1, step=0)\n"
     done = subprocess.run(
@@ -227,6 +231,7 @@ def test_a_script_may_hold_two_runs_of_one_name(tmp_path):
     assert second.path.name == "run-2"
 
 
+@pytest.mark.slow
 def test_ranks_of_a_copied_run_take_the_number_that_rank_0_has_found(tmp_path, monkeypatch):
     monkeypatch.setenv("STEPSCOPE_LOCAL_STORE", "always")
     for machine in ("one", "two"):  # where the second one starts, nothing says that the name is taken

@@ -129,6 +129,7 @@ def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path):
     assert record.info.status == "finished"
 
 
+@pytest.mark.slow
 def test_closing_gives_back_what_a_run_had_open(tmp_path):
     stepscope.open_run(tmp_path / "first", sinks=["local", MemorySink()]).close()
     process = psutil.Process()
@@ -183,7 +184,7 @@ for name, sink in (("hanging", StalledSink()), ("failing", FailingSink(None))):
         assert record.info.status == "finished"
 
 
-@pytest.mark.parametrize("target", ["", "my files"])
+@pytest.mark.parametrize("target", ["my files", pytest.param("", marks=pytest.mark.slow)])
 def test_a_run_that_could_not_wait_says_what_waits_and_the_command_that_carries_on(
     tmp_path, monkeypatch, caplog, target
 ):

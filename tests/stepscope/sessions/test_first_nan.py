@@ -59,7 +59,7 @@ def skipping(**settings):
 
 @pytest.mark.parametrize("config", [EVERY_FIFTH, GOVERNED, UNMEASURED], ids=["scheduled", "governed", "unmeasured"])
 @pytest.mark.parametrize("managed", [False, True])
-@pytest.mark.parametrize("at", [0, 20, 23])
+@pytest.mark.parametrize("at", [23, *(pytest.param(at, marks=pytest.mark.slow) for at in (0, 20))])
 def test_a_fault_in_any_step_is_named_whoever_measures_it(config, managed, at):
     loop = Loop({at})
     manager = skipping() if managed else None

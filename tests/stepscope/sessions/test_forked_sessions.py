@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 import stepscope
 
 SCRIPT = """
@@ -36,6 +38,7 @@ run.close()
 """
 
 
+@pytest.mark.slow
 def test_a_forked_child_that_leaves_the_block_tells_nothing_of_its_parents_training(tmp_path):
     """By an exit, by an exception, and by ``stop``; the parent's own report comes as ever."""
     done = subprocess.run(

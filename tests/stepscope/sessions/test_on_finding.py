@@ -106,7 +106,9 @@ def test_the_moment_is_saved_as_pages_and_a_table(tmp_path):
     assert sum(isinstance(item, Page) for item in kept) == 4
 
 
-@pytest.mark.parametrize(("reaction", "steps"), [("measure:3", 3), ("measure", 100)])
+@pytest.mark.parametrize(
+    ("reaction", "steps"), [("measure:3", 3), pytest.param("measure", 100, marks=pytest.mark.slow)]
+)
 def test_the_coming_steps_are_measured_whatever_the_schedule_says(reaction, steps):
     config = stepscope.DebugConfig(schedule=stepscope.Schedule(steps=[0]), max_overhead=1e-9)
     plain, _ = train(steps=110, config=config)

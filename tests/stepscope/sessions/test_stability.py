@@ -217,14 +217,29 @@ def emitted_with(config, *, emitters=None, clipping=None, training=train):
 @pytest.mark.parametrize(
     ("config", "kept"),
     [
-        (stepscope.DebugConfig(), []),
-        (stepscope.DebugConfig.preset("economy", sampling_rate=1.0), []),
-        (stepscope.DebugConfig(enable_visualization=False), ["histograms"]),
-        (stepscope.DebugConfig(enable_model_diagnostics=False), ["loss"]),
-        (stepscope.DebugConfig(gradients=False, weights=True), ["norms", "histograms"]),
-        (stepscope.DebugConfig(enable_gradient_debugging=False), ["norms", "histograms"]),
+        pytest.param(stepscope.DebugConfig(), [], id="standard"),
+        pytest.param(
+            stepscope.DebugConfig.preset("economy", sampling_rate=1.0), [], id="economy", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            stepscope.DebugConfig(enable_visualization=False),
+            ["histograms"],
+            id="no histograms",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            stepscope.DebugConfig(enable_model_diagnostics=False), ["loss"], id="no diagnostics", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            stepscope.DebugConfig(gradients=False, weights=True),
+            ["norms", "histograms"],
+            id="weights only",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            stepscope.DebugConfig(enable_gradient_debugging=False), ["norms", "histograms"], id="no gradients"
+        ),
     ],
-    ids=["standard", "economy", "no histograms", "no diagnostics", "weights only", "no gradients"],
 )
 def test_a_manager_leaves_out_what_its_session_emits_and_nothing_else_and_only_meanwhile(config, kept):
     names = emitted_with(config)

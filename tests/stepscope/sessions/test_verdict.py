@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from digits_training import PRESETS, load, network, train
+from digits_training import load, network, train
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
@@ -14,6 +14,8 @@ import stepscope
 from debuggers.gradients.health import Health
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, PyTorchDebuggingConfig
 from stepscope.sessions import governor
+
+PRESETS = ["standard", *(pytest.param(preset, marks=pytest.mark.slow) for preset in ("economy", "full"))]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,7 @@ def test_a_nan_is_named_when_the_limit_leaves_nearly_all_steps_out(digits, monke
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("lr", [0.0, 1e-12])
+@pytest.mark.parametrize("lr", [1e-12, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_a_training_that_learns_nothing_is_not_healthy(digits, preset, lr):
     report, emitter = train(digits, lr=lr, config=preset)
 
@@ -137,6 +139,7 @@ def test_a_loss_on_the_host_is_looked_at_in_every_step(scaler):
     assert session.report().verdict.health is Health.CRITICAL
 
 
+@pytest.mark.slow
 def test_a_fault_that_the_history_holds_no_more_is_still_in_the_verdict(digits):
     config = stepscope.DebugConfig(max_gradient_history=10)
 
@@ -146,6 +149,7 @@ def test_a_fault_that_the_history_holds_no_more_is_still_in_the_verdict(digits):
     assert report.verdict.health is not Health.HEALTHY
 
 
+@pytest.mark.slow
 def test_what_ended_long_ago_is_told_with_its_end(digits):
     config = stepscope.DebugConfig(max_overhead=None)
     report, _ = train(digits, config=config, nan_at=3, steps=60, lr=0.05)
@@ -194,7 +198,13 @@ def test_a_measurement_that_failed_is_no_measured_step(digits, monkeypatch):
     assert any("an internal error occurred" in gap for gap in report.verdict.gaps)
 
 
-@pytest.mark.parametrize("beside", [{}, {"weights": True, "updates": True}, {"activations": True}])
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"weights": True, "updates": True},
+        *(pytest.param(beside, marks=pytest.mark.slow) for beside in ({}, {"activations": True})),
+    ],
+)
 @pytest.mark.parametrize("gradients", [True, False])
 def test_parameters_count_as_measured_only_if_their_gradients_were(digits, gradients, beside):
     config = stepscope.DebugConfig(gradients=gradients, max_overhead=None, **beside)
@@ -289,6 +299,7 @@ def test_steps_that_were_only_probed_and_layers_that_were_never_called_are_gaps(
     assert written["coverage"]["gaps"] == list(coverage.gaps)
 
 
+@pytest.mark.slow
 def test_tools_that_a_limit_ended_are_a_gap(digits, tmp_path):
     manager = NumericalStabilityManager(
         GradientClippingConfig(max_norm=1e9),
@@ -420,6 +431,7 @@ def normalised():
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [torch.optim.AdamW, torch.optim.SGD])
 def test_an_optimizer_that_takes_the_place_of_the_watched_one_is_a_gap(make):
     model = normalised()
@@ -445,6 +457,7 @@ def test_weights_that_are_loaded_at_the_end_are_no_gap():
     assert (report.verdict.health, report.verdict.gaps, alerts) == (Health.HEALTHY, (), [])
 
 
+@pytest.mark.slow
 def test_passes_without_a_step_at_the_end_are_a_gap():
     model = normalised()
 
@@ -456,6 +469,7 @@ def test_passes_without_a_step_at_the_end_are_a_gap():
     assert [cause.code for cause in report.causes] == ["no_update"]
 
 
+@pytest.mark.slow
 def test_a_training_in_eval_mode_is_a_gap():
     model = normalised()
 
@@ -467,6 +481,7 @@ def test_a_training_in_eval_mode_is_a_gap():
     assert not loop(plain, [torch.optim.AdamW(plain.parameters())])[0].verdict.gaps
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["1.running_mean", "4.bias"])
 def test_nan_that_no_gradient_showed_are_found_at_the_end(name):
     model = normalised()
@@ -507,6 +522,7 @@ def test_the_bias_of_a_critic_has_no_gradient_by_construction():
     assert session.report().verdict.health is Health.HEALTHY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unseen", "gap"),
     [(1, ""), (4, "the loss of 4 of 30 steps was not seen"), (30, "the loss of all 30 steps was not seen")],

@@ -171,7 +171,7 @@ def test_what_is_done_in_a_pause_is_left_out():
     assert overhead.plain_s + overhead.spent_s <= beside_pause_s
 
 
-@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("bad_steps", "health"), [(0, "healthy"), (3, "no problem in what was checked"), (40, "critical")]
 )

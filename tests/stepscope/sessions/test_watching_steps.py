@@ -63,7 +63,7 @@ class MixedLoop:
 
 
 @pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("set_to_none", [False, True])
+@pytest.mark.parametrize("set_to_none", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("given", [False, True])
 def test_steps_that_a_scaler_skips_are_none_and_its_scale_is_in_nothing(record, fused, set_to_none, given):
     plain = MixedLoop(fused=fused, set_to_none=set_to_none)
@@ -135,6 +135,7 @@ class Fragile(nn.Module):
         return self.second(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["forward", "backward", "optimizer"])
 @pytest.mark.parametrize("error", [RuntimeError("out of memory"), KeyboardInterrupt()])
 def test_a_loop_that_goes_on_after_an_exception_has_the_steps_that_it_took(record, place, error):

@@ -39,11 +39,14 @@ def skip_unless_python_runs_in_a_folder_that_is_gone(tmp_path):
 @pytest.mark.parametrize(
     "how",
     [
-        '"$@" 2>&-',
-        '"$@" >&- 2>&- <&-',
-        'mkdir "${@: -1}.gone" && cd "${@: -1}.gone" && rmdir "$PWD" && "$@"',
+        pytest.param('"$@" 2>&-', id="no standard error", marks=pytest.mark.slow),
+        pytest.param('"$@" >&- 2>&- <&-', id="no stream at all"),
+        pytest.param(
+            'mkdir "${@: -1}.gone" && cd "${@: -1}.gone" && rmdir "$PWD" && "$@"',
+            id="no working folder",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["no standard error", "no stream at all", "no working folder"],
 )
 def test_a_training_ends_well(tmp_path, how):
     if "rmdir" in how:
@@ -72,6 +75,7 @@ def test_a_file_in_the_place_of_a_folder_is_refused_by_name(tmp_path, path):
         stepscope.open_run(tmp_path / path, sinks=["tensorboard", "local"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", ">&- 2>&-"])
 def test_a_command_without_a_stream_ends_well(tmp_path, closed):
     stepscope.open_run(tmp_path / "run", sinks=[]).close()

@@ -13,7 +13,7 @@ from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabil
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-@pytest.mark.parametrize("micro_batches", [1, 4])
+@pytest.mark.parametrize("micro_batches", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_training_is_bit_identical_with_everything_on(deterministic, micro_batches):
     torch.use_deterministic_algorithms(deterministic)
     try:

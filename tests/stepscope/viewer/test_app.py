@@ -163,6 +163,7 @@ def test_a_run_that_cannot_be_read_is_one_error_and_hides_no_other(client, folde
     assert client.get(f"/api/series?run={sound}&name=loss").status_code == 200
 
 
+@pytest.mark.slow
 def test_fifty_runs_are_asked_for_at_once(client, folder):
     for number in range(50):
         with stepscope.open_run(folder / f"run{number}", sinks=[]) as run:

@@ -86,6 +86,7 @@ def test_nothing_in_a_run_ends_the_data_and_the_policy_allows_the_pages_own_part
     assert f"parting?a={key}&b={listed[1]['key']}" in answers
 
 
+@pytest.mark.slow
 def test_what_has_no_room_in_the_page_lies_beside_it_and_each_is_named_in_it(runs, tmp_path):
     made = export_page(runs, tmp_path / "out", page_bytes=1_000_000)
     assert made.page_bytes <= 1_000_000
@@ -99,6 +100,7 @@ def test_what_has_no_room_in_the_page_lies_beside_it_and_each_is_named_in_it(run
     assert not (tmp_path / "out" / "data").exists()
 
 
+@pytest.mark.slow
 def test_files_beside_an_export_stay(runs, tmp_path):
     export_page(runs, tmp_path / "out", page_bytes=1_000_000)
     others = [tmp_path / "out" / name for name in ("data/cat.png", "data/0001.json", "data/00001.js", "notes.js")]
@@ -153,6 +155,7 @@ def test_places_without_runs_are_named(tmp_path):
         export_page([tmp_path / "empty"] * 2, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_an_export_that_was_interrupted_says_so_and_is_made_again(runs, tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -182,12 +185,14 @@ def exported_note(made):
     return json.loads(decoded(json.loads(parts(made.page)[0][0])["export"]))
 
 
+@pytest.mark.slow
 def test_it_opens_with_the_run_that_was_named_first(runs, tmp_path):
     keys = {name: RunList([runs / name]).all()[0].key for name in ("exp0", "exp1")}
     for given, first in ([runs / "exp0"], "exp0"), ([runs / "exp1", runs / "exp0"], "exp1"), (runs, "exp1"):
         assert exported_note(export_page(given, tmp_path / "out"))["first"] == keys[first]
 
 
+@pytest.mark.slow
 def test_other_scopes_and_ranks_are_there(tmp_path):
     for rank in (1, 2):
         with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:

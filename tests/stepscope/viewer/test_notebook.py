@@ -80,6 +80,7 @@ def test_the_page_is_served_by_this_process_once(folder, tmp_path):
         assert json.load(answer)["name"] == HOSTILE
 
 
+@pytest.mark.slow
 def test_a_kernel_sends_html_with_text_beside_it(folder, tmp_path):
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")

@@ -143,6 +143,7 @@ def test_the_only_one_of_its_kind_is_given_up_after_many_tries_only(store):
     assert sum(count == 1 for count in sink.batches) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("short_pauses")
 def test_a_kind_that_is_always_refused_does_not_hold_up_the_others(store):
     for step in range(120):

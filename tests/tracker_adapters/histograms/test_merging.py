@@ -15,7 +15,7 @@ ARRAYS = st.lists(st.tuples(st.integers(-2, 2), st.lists(st.floats(), max_size=1
 SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-@pytest.fixture(params=["compiled", "sorted"], autouse=True)
+@pytest.fixture(params=["compiled", pytest.param("sorted", marks=pytest.mark.slow)], autouse=True)
 def way(request, monkeypatch):
     if request.param == "sorted":
         monkeypatch.setattr(merging, "kernels", lambda: None)

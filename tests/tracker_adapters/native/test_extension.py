@@ -77,6 +77,7 @@ def test_a_processor_without_avx_gets_portable_code(extension_file):
     assert found == "True|portable|\n"
 
 
+@pytest.mark.slow
 def test_nothing_is_written_beside_the_package(extension_file):
     package = extension_file.parents[1]
     before = {path: path.stat().st_mtime_ns for path in package.rglob("*")}
@@ -85,6 +86,7 @@ def test_nothing_is_written_beside_the_package(extension_file):
     assert {path: path.stat().st_mtime_ns for path in package.rglob("*")} == before
 
 
+@pytest.mark.slow
 def test_where_it_was_not_built_torch_measures_and_it_is_told_once_with_the_remedy(extension_file):
     extension_file.unlink()
     done = run(extension_file.parents[2], MEASURING, STEPSCOPE_NATIVE="")

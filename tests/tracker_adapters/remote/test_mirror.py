@@ -123,6 +123,7 @@ class CutError(OSError):
     """The connection broke."""
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @example(at=[2, 2], resumed=True)
 @given(at=st.lists(st.integers(0, 12), min_size=1, max_size=4), resumed=st.booleans())

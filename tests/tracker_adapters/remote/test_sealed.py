@@ -54,6 +54,7 @@ def test_files_that_come_change_and_go_are_listed_exactly(rounds, part_entries):
                 index = found
 
 
+@pytest.mark.slow
 def test_a_file_more_among_very_many_is_written_in_little(place):
     index = SealedIndex(manifest={})
     index.files = {f"blobs/{number:064x}": entry(number) for number in range(20_000)}

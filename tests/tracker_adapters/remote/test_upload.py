@@ -39,6 +39,7 @@ upload.main()
 """
 
 
+@pytest.mark.slow
 def test_an_upload_that_hangs_starts_itself_again(tmp_path):
     folder, there, hung = tmp_path / "run", tmp_path / "there", tmp_path / "hung"
     folder.mkdir()

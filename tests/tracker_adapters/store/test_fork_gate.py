@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 HEAD = """
 import os, select, signal, sqlite3, sys, threading, time, warnings
 warnings.simplefilter("ignore")
@@ -103,6 +105,7 @@ def outcome(folder, source, forks=0, timeout=120):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_forked_children_use_sqlite_while_threads_emit_and_read(tmp_path):
     assert outcome(tmp_path, MANY, forks=60) == "True {}"
 

@@ -191,6 +191,7 @@ class TestCompiled:
         assert all("torch.compile" in captures[name]["error"] for name in inside)
         assert sum(sequential.failures.values()) == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("compiled_first", [False, True])
     def test_a_model_that_is_compiled_elsewhere_is_not_disturbed(self, compiled_first):
         model, (images, _) = digit_network().eval(), digits(2)

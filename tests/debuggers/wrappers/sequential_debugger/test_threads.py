@@ -202,7 +202,7 @@ def test_overlapping_draws_of_debuggers_leave_the_generators_as_they_were(watchi
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@pytest.mark.parametrize("attention", [False, True])
+@pytest.mark.parametrize("attention", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_maps_in_threads_are_those_of_one_thread_and_leave_no_trace(attention):
     torch.manual_seed(0)
     body = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True) if attention else nn.Identity()

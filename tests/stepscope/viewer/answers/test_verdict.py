@@ -135,6 +135,7 @@ def test_a_run_that_lives_says_what_can_be_said_so_far(tmp_path, monkeypatch):
     assert (last["causes"][0]["code"], last["behind"]) == ("non_finite_inputs", False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("schedule", "told", "headline"),
     [
@@ -170,6 +171,7 @@ def test_a_run_that_lives_says_when_measuring_pauses(tmp_path, schedule, told, h
         assert ("were measured" in session["verdict"]) is bool(headline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again_from", [0, 30])
 def test_a_resumed_run_claims_no_more_measured_steps_than_it_has(tmp_path, again_from):
     for is_again in (False, True):
@@ -187,6 +189,7 @@ def test_a_resumed_run_claims_no_more_measured_steps_than_it_has(tmp_path, again
                     assert session["measured"][-1] == "Individual parameters were measured 60 times so far."
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_is_diagnosed_from_what_it_stored(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "run")], env=environment, check=False)

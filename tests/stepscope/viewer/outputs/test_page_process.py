@@ -111,6 +111,7 @@ def test_a_request_that_takes_too_long_ends_the_process(tmp_path):
         process.close()
 
 
+@pytest.mark.slow
 def test_a_large_array_is_described_and_drawn_in_little_memory(tmp_path):
     process = PageProcess(memory_bytes=300 << 20)
     page = _page(tmp_path, {0: {"d": np.zeros((1, 8000, 8000), np.uint8)}})  # 512 MB as float64

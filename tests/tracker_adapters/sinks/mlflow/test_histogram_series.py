@@ -55,6 +55,7 @@ def test_the_table_says_which_steps_a_column_stands_for():
     assert rows[-1]["step"] == MAX_COLUMNS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", HARD_VALUES.values(), ids=HARD_VALUES.keys())
 def test_hard_histograms_are_drawn_and_tabled(values, figure):
     series = HistogramSeries()
@@ -66,6 +67,7 @@ def test_hard_histograms_are_drawn_and_tabled(values, figure):
         json.dumps(series.table(), allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", HARD_VALUES.values(), ids=HARD_VALUES.keys())
 def test_a_hard_histogram_alone_is_drawn(values, figure):
     series = HistogramSeries()
@@ -75,6 +77,7 @@ def test_a_hard_histogram_alone_is_drawn(values, figure):
         assert series.heat_map(figure).startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_nothing_of_one_picture_stays_in_the_next(figure):
     by_name = {}
     for name, values in HARD_VALUES.items():

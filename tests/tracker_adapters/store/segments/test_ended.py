@@ -160,6 +160,7 @@ def test_what_is_out_of_the_ordinary_is_read_as_before(ended_run, change, monkey
     assert read_in_both_ways(ended_run, monkeypatch) != ("VIEW" in change)  # a view is refused
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_read_as_sqlite_reads_it(ended_run, monkeypatch):
     """Whatever byte is wrong: the file is read as SQLite reads it, or where SQLite refuses it, as it was written."""
     path, random = segment_of(ended_run), np.random.default_rng(3)

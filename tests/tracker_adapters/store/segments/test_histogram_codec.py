@@ -16,7 +16,7 @@ from tracker_adapters.store.segments import histogram_codec
 from tracker_adapters.store.segments.histogram_codec import decode, encode
 
 
-@pytest.fixture(scope="module", params=["NumPy", "compiled"], autouse=True)
+@pytest.fixture(scope="module", params=[pytest.param("NumPy", marks=pytest.mark.slow), "compiled"], autouse=True)
 def way(request):
     """Each test holds for NumPy and for compiled code."""
     with pytest.MonkeyPatch.context() as patch:

@@ -84,6 +84,7 @@ def sequence_numbers(run_folder, max_rows=700):
     return seqs, absent
 
 
+@pytest.mark.slow
 def test_every_name_is_readable_over_its_whole_range(run):
     before = RunRecord(run)
     names, ranges = before.names(), before.scalar_ranges("loss")
@@ -252,6 +253,7 @@ def test_an_attempt_that_was_compacted_still_replaces_the_steps_that_it_recorded
     assert set(series.values[2000:].tolist()) == {1.0}
 
 
+@pytest.mark.slow
 def test_only_files_that_no_segment_refers_to_are_removed(run_folder, tmp_path):
     folder = layout.rank_folder(run_folder, 0)
     folder.mkdir(parents=True)

@@ -38,7 +38,7 @@ def content(run):
     return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in segments(rank_folder(run, 0))}
 
 
-@pytest.mark.parametrize("share", [0.8, 0.5, 0.2])
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.8, 0.2))])
 def test_it_foretells_what_is_done_and_changes_nothing(run, share):
     before, limit = content(run), int(run_bytes(run) * share)
     foretold = plan(run, limit)

@@ -154,6 +154,7 @@ def test_a_constant_has_no_spread(device):
     assert table.moment("mean").tolist() == [float(torch.tensor(0.1).to(dtype)) for dtype in DTYPES]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_differences(device, dtype):
     after, before = normal(BLOCK + 3).to(dtype), normal(BLOCK + 3, 1).to(dtype)
@@ -161,6 +162,7 @@ def test_differences(device, dtype):
     assert_measured(device, [(after, before), after, (after[1:], before[:-1]), (after, after)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products(device, dtype):
     values, factor = (normal(BLOCK + 3) * 1000).to(dtype), torch.tensor(1 / 3000, dtype=torch.float32)
