@@ -193,6 +193,7 @@ def brightness(page):
 def test_the_page_follows_the_system_unless_the_reader_chose(views):
     page, complaints, addresses = views
     complaints.clear()
+    page.set_viewport_size({"width": 1280, "height": 800})
     page.emulate_media(color_scheme="light")
     page.goto("about:blank")
     page.goto(addresses[1])
