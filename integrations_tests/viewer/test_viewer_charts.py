@@ -282,7 +282,8 @@ def test_no_label_of_an_axis_is_cut_off(page, tmp_path):
         const pen = document.createElement("canvas").getContext("2d");
         pen.font = "11px system-ui, sans-serif";
         const [inner, outer] = [over.getBoundingClientRect(), over.parentElement.getBoundingClientRect()];
-        return [inner.left - outer.left - pen.measureText("1.5e16").width, outer.right - inner.right - pen.measureText("2,000,000").width / 2];
+        const wide = (text) => pen.measureText(text).width;
+        return [inner.left - outer.left - wide("1.5e16"), outer.right - inner.right - wide("2,000,000") / 2];
     }"""
     with viewer_of(page, tmp_path / "run") as url:
         page.goto(f"{url}#/charts")
