@@ -77,9 +77,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
                 f"the first loss is {first:.3g}, that of a uniform guess about {floor:.3g}",
                 since=int(loss.steps[0]),
             )
-    spread = evidence["inputs/std"].finite.values
-    if argument.cause is not None and not wrong and len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
-        argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
+    if argument.cause is not None and not wrong:
+        _weigh_inputs(argument, evidence)
     ratio = evidence["update_ratio"].finite
     early = ratio.until(int(ratio.steps[0]) + EARLY).values if len(ratio) else ratio.values
     if argument.cause is not None and not wrong and float(early.max(initial=0.0)) > LARGE_RATIO:
@@ -106,6 +105,15 @@ def poor_initialization(evidence: Evidence) -> Argument:
         "before tanh and sigmoid, and biases with 0."
     )
     return argument
+
+
+def _weigh_inputs(argument: Argument, evidence: Evidence) -> None:
+    """Whether inputs decide how large the first outputs are: as they are given, or as the model makes them."""
+    spread, enters = evidence["inputs/std"].finite.values, entering_first_layer(evidence)
+    if len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
+        argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
+    elif enters is not None and enters[1] > OTHER_SCALE:
+        argument.against(STRONG, f"about {enters[1]:.2g} enters {enters[0]}: that, not its weights, is large")
 
 
 def _fan_in(shape: tuple[int, ...], kind: str) -> float:
@@ -204,6 +212,19 @@ def gains(facts: Facts) -> dict[str, float]:
         and "emb" not in one.name.lower()
         and (not kinds or "Embedding" not in kinds.get(one.name.rpartition(".")[0], "Embedding"))
     }
+
+
+def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
+    """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
+
+    A layer whose weights have the gain g puts out g times the root mean square of what enters it.
+    """
+    facts, outputs = evidence.facts, evidence.of_tensors("output_std")
+    first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
+    gain = gains(facts).get(f"{first}.weight", 0.0)
+    if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
+        return None
+    return first, series.first / gain
 
 
 def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, normalised: bool) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
+from debuggers.diagnosis.rules.initialization import entering_first_layer
 from debuggers.diagnosis.rules.visits import MANY_VISITS, visits
 
 LARGE_INPUT = 10.0
@@ -89,12 +89,14 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
 
     LeCun et al. (Efficient BackProp, 1998) give the reasons; default initialisations assume inputs of unit variance.
     What the model normalises itself is none: its first layer with parameters is a normalisation, or what its first
-    layer puts out is what inputs of a usual size become there.
+    layer puts out is what inputs of a usual size become there. Inputs that it makes large itself are not either.
     """
     argument = Argument("inputs_not_normalized")
     mean, std, ratio = (evidence[f"inputs/{name}"].finite for name in ("mean", "std", "scale_ratio"))
     if not len(std) or not len(mean):
-        return _of_whole_numbers(argument, evidence)
+        if evidence.facts.inputs is not None and evidence.facts.inputs.integer:
+            _add_scaled_inside(argument, evidence, 0.0)
+        return argument
     centre, spread = float(np.median(np.abs(mean.values))), std.median()
     since = _first(std)
     size = max(centre, spread)
@@ -123,7 +125,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     )
     if first is not None and first.kind.startswith(NORMALISING):
         argument.against(CERTAIN, f"{first.name} normalises them ({first.kind})")
-    entering = _entering_first_layer(evidence)
+    entering = entering_first_layer(evidence)
     if entering is not None and size > LARGE_INPUT and entering[1] < size / LARGE_INPUT:
         argument.against(
             CERTAIN, f"{entering[0]} puts out what inputs of about {entering[1]:.2g} become: the model scales them"
@@ -132,40 +134,31 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
         f"Standardise inputs with the training set's mean and standard deviation: (x - {centre:.3g}) / {spread:.3g}"
         + (", each feature with its own." if uneven > UNEVEN else ".")
     )
+    if argument.cause is None:
+        _add_scaled_inside(argument, evidence, size)
     return argument
 
 
-def _entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
-    """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
+def _add_scaled_inside(argument: Argument, evidence: Evidence, size: float) -> None:
+    """What the model itself makes of inputs of that size before its first layer, by what that puts out of them.
 
-    A layer whose weights have the gain g puts out g times the root mean square of what enters it.
+    A model that makes whole numbers floating-point may forget to scale them, and one may scale them once too often.
     """
-    facts, outputs = evidence.facts, evidence.of_tensors("output_std")
-    first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
-    gain = gains(facts).get(f"{first}.weight", 0.0)
-    if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
-        return None
-    return first, series.first / gain
-
-
-def _of_whole_numbers(argument: Argument, evidence: Evidence) -> Argument:
-    """Whole numbers that the model itself makes floating-point, by what its first layer puts out of them."""
-    facts, progress, entering = evidence.facts, progress_of(evidence), _entering_first_layer(evidence)
-    if facts.inputs is None or not facts.inputs.integer or entering is None:
-        return argument
-    first, size = entering
+    progress, entering = progress_of(evidence), entering_first_layer(evidence)
+    if entering is None or entering[1] < LARGE_INPUT * max(size, 3.0):
+        return
+    first, enters = entering
     series = evidence.of_tensors("output_std")[first].finite
-    if size > 3 * LARGE_INPUT and progress is not None and (progress.failed or progress.learnt < 0.9):
+    if progress is not None and (progress.failed or progress.learnt < 0.9):
         argument.add(
             STRONG,
-            f"{first} puts out {series.first:.3g} at first with weights of a usual scale: about {size:.3g} enters it",
+            f"{first} puts out {series.first:.3g} at first with weights of a usual scale: about {enters:.3g} enters it",
             since=int(series.steps[0]),
             where=[first],
         )
         if progress.failed or progress.learnt < 0.3:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-    argument.advice = "Divide by the largest value, such as 255, or standardise, where the model makes them float."
-    return argument
+    argument.advice = "Divide by the largest value, such as 255, or standardise, in the model or before it, but once."
 
 
 def duplicated_data(evidence: Evidence) -> Argument:

@@ -85,6 +85,26 @@ def test_whole_numbers_are_judged_by_what_the_first_layer_puts_out_of_them(sprea
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("size", "spread", "is_one"), [
+    (0.5, 18.1, True), (0.5, 17.9, False), (5.0, 30.1, True), (5.0, 29.9, False),
+])  # fmt: skip
+def test_inputs_that_a_model_makes_large_itself_are_not_normalised(size, spread, is_one):
+    """A gain of 0.6 makes 18 of 30, which is ten times of what usual inputs are, and 30 of 50."""
+    facts = Facts(
+        steps=STEPS,
+        loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(32, 10)),
+        layers=(LayerFacts(name="fc", kind="Linear"),),
+        parameters=(ParameterFacts(name="fc.weight", shape=(16, 36), std=0.1),),
+    )
+    signals = {"inputs/mean": np.zeros(STEPS), "inputs/std": np.full(STEPS, size)}
+    signals |= {"baseline_loss": np.full(STEPS, 2.3), "targets/classes_so_far": np.full(STEPS, 10)}
+    loss = np.geomspace(100, 2.3, STEPS)  # large at first, as what enters
+    made = evidence(facts=facts, loss=loss, tensors={"output_std": {"fc": np.full(STEPS, spread)}}, **signals)
+    found = [cause.code for cause in diagnose(made)]
+    assert ("inputs_not_normalized" in found) == is_one
+    assert "poor_initialization" not in found
+
+
 @pytest.mark.parametrize(("spread", "found"), [(1.79, []), (1.81, ["inputs_not_normalized"])])
 def test_what_a_model_scales_itself_is_seen_by_what_its_first_layer_puts_out(spread, found):
     """Inputs of a deviation of 30 that enter scaled to 3 become 1.8 by weights with a gain of 0.6."""
