@@ -1,9 +1,11 @@
 """A loss that is minimised where it should be maximised: by its graph, its values, and what outputs come to."""
 
+import numpy as np
+
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, LossFacts
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.loss_function import FEWEST_BATCHES, REGRESSIONS
 from debuggers.diagnosis.rules.pairs import add_exchanged
@@ -12,6 +14,8 @@ BELOW_CHANCE = 3.0
 """Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
 DIVE = 100.0
 """Times its first magnitude below zero from which a loss has no bound."""
+STEEP = 10.0
+"""The same where gradients have grown to so many times their first norm."""
 FASTER = 0.5
 """Share of a fall that comes in the last third of one that has no end in sight: of a straight line it is a third."""
 NEVER_NEGATIVE = REGRESSIONS | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
@@ -42,7 +46,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         and progress.last < 5 * progress.first < 0
     ):
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
-        if progress.last < DIVE * progress.first and progress.late_fall > FASTER:
+        if progress.late_fall > FASTER and (progress.last < DIVE * progress.first or _steepens(evidence, progress)):
             argument.add(
                 STRONG,
                 f"it falls faster and faster, {progress.late_fall:.0%} of the way in the last third of the steps: what "
@@ -65,6 +69,20 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     add_exchanged(argument, evidence)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _steepens(evidence: Evidence, progress: Progress) -> bool:
+    """Whether a loss has fallen far below what shares and cosines can be, and its gradients have grown on the way.
+
+    On the way to a lowest value they become smaller in the end.
+    """
+    norms = evidence["total_norm/gradients"].finite
+    if len(norms) < 2 * FEWEST_BATCHES or progress.last > STEEP * min(progress.first, -1.0):
+        return False
+    first, last = (
+        float(np.median(norms.values[part])) for part in (slice(FEWEST_BATCHES), slice(-FEWEST_BATCHES, None))
+    )
+    return last > STEEP * first > 0
 
 
 def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:

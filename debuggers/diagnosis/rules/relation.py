@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.visits import visits
 
 FEWEST = 5
@@ -23,6 +24,19 @@ def explains(evidence: Evidence) -> bool:
     late = evidence["correlation"].finite.late(FEWEST)
     drawn = len(late) * evidence["inputs/batch_size"].finite.median(1.0)
     return len(late) >= FEWEST and late.median() > max(0.5, CHANCE / math.sqrt(drawn))
+
+
+def hits(evidence: Evidence) -> tuple[float, float] | None:
+    """Returns the accuracy of late batches and the share of the most frequent class, if it is above that by no chance.
+
+    None otherwise, and where they are not known.
+    """
+    accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
+    if not len(accuracy) or not len(top):
+        return None
+    last, share = accuracy.late().values, top.last
+    late = float(np.mean(last))
+    return (late, share) if late > share + CHANCE * binomial_deviation(evidence, share, len(last)) else None
 
 
 def reconstructs(evidence: Evidence) -> bool:

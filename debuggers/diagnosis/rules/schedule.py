@@ -6,6 +6,7 @@ from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.rules.rates import COLLAPSED, learning_rates
+from debuggers.diagnosis.rules.relation import hits
 from debuggers.diagnosis.rules.updates import (
     AGREE,
     ENOUGH,
@@ -172,7 +173,8 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     unless it has come half of the way to zero by then. One that falls in a straight line is too weak to tell by itself:
     every short training that goes well looks so. Without validations, fewer than 100 steps are a trial of the loop, not
     a training that was stopped; fewer than 60 where little was learnt and weights are on their way. Weights that are
-    where they began after steps of a usual size have been given too few of them.
+    where they began after steps of a usual size have been given too few of them, and outputs that are right more often
+    than by chance before the loss shows it have only begun to be surer.
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
@@ -180,12 +182,15 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
     typical = ratio.median(0.0)
-    if typical < SMALL_RATIO or progress.fell < 0.05 or max(progress.fell, progress.learnt_at_end) > MOSTLY_LEARNT:
+    loss, way = evidence.facts.loss, travelled(evidence)
+    under_way = STAYED < way < UNDER_WAY and progress.learnt < LITTLE
+    still_falls = progress.late_fall > SLOWED and progress.falls_late
+    hit = hits(evidence) if under_way and still_falls and 0 < progress.learnt < BEGUN else None
+    has_moved = progress.fell >= 0.05 or (hit is not None and progress.points >= ENOUGH)
+    if typical < SMALL_RATIO or not has_moved or max(progress.fell, progress.learnt_at_end) > MOSTLY_LEARNT:
         return argument
     if progress.first - progress.last <= progress.noise:  # batches differ by as much
         return argument
-    loss, way = evidence.facts.loss, travelled(evidence)
-    under_way = STAYED < way < UNDER_WAY and progress.learnt < LITTLE
     is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise
     has_begun = progress.late_fall > HALF and min(progress.fell_at_end, progress.learnt_at_end) < HALF_WAY
     if progress.points >= ENOUGH and has_begun and is_certain and loss is not None and loss.kind:
@@ -208,7 +213,6 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             "the weights are still where they began",
         )
     agree = late_agreement(evidence)
-    still_falls = progress.late_fall > SLOWED and progress.falls_late
     if under_way and (still_falls or (agree > AGREE and progress.learnt < BEGUN)):
         argued = f", and gradients agree to the end (cosine {agree:.2f})" if agree > AGREE else ""
         argument.add(MODERATE, f"all updates together come to {way:.0%} of the weights' size{argued}")
@@ -217,6 +221,12 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             argument.add(
                 MODERATE, f"the loss, at {progress.last:.3g}, is {1 - progress.learnt:.0%} of that of a constant output"
             )
+    if hit is not None:
+        argument.add(
+            MODERATE,
+            f"the accuracy is {hit[0]:.0%} already, above the {hit[1]:.0%} of the most frequent class, while the loss, "
+            f"at {progress.last:.3g}, is hardly below that of a constant output",
+        )
     _weigh_visits(argument, evidence)
     if argument.cause is not None and len(validation) >= 3 and validation.last <= validation.values.min():
         argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.last:.3g})")

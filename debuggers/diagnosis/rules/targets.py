@@ -8,10 +8,9 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
-from debuggers.diagnosis.rules.chance import binomial_deviation
 from debuggers.diagnosis.rules.pairs import add_unordered, order_of_pairs
 from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
-from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, learnt_of_new_rows, reconstructs
+from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, hits, learnt_of_new_rows, reconstructs
 from debuggers.diagnosis.rules.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
 from debuggers.diagnosis.rules.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 
@@ -119,11 +118,15 @@ def _has_a_class_for_each_row(evidence: Evidence) -> bool:
 def _stays_near(evidence: Evidence, floor: float) -> bool:
     """Whether the loss is near that of a constant output in both quarters of its second half, and was never far below.
 
-    A loss that has only arrived there is on its way: what is learnt first are the classes' shares. Single losses of
-    small batches may be far below by chance, those of a whole eighth of the training are not; what is near it is the
-    mean of losses that are skewed, and the median of those with outliers.
+    A loss that has only arrived there is on its way: what is learnt first are the classes' shares. One that came from
+    above has to have stood there for half as long again as it took. Single losses of small batches may be far below by
+    chance, those of a whole eighth of the training are not; what is near it is the mean of losses that are skewed, and
+    the median of those with outliers.
     """
     losses = evidence["loss"].finite.values
+    above = [float(np.median(part)) > 1.1 * floor for part in np.array_split(losses, 10) if len(part)]
+    if all(above[:4]):
+        return False
     quarters = np.array_split(losses[len(losses) // 2 :], 2)
     is_near = all(
         len(part) and min(abs(float(np.mean(part)) - floor), abs(float(np.median(part)) - floor)) < 0.1 * floor
@@ -193,9 +196,8 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
                 MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
             )
     elif len(accuracy) and len(top):
-        last, share = accuracy.late().values, top.last
-        late = float(np.mean(last))
-        if late > share + CHANCE * binomial_deviation(evidence, share, len(last)):
+        late, share = float(np.mean(accuracy.late().values)), top.last
+        if hits(evidence) is not None:
             argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
         elif late < 1.3 * share:
             argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")

@@ -72,3 +72,15 @@ def test_a_cross_entropy_far_below_zero_breaks_no_rule(caplog):
     )  # fmt: skip
     diagnose(found)
     assert not caplog.records
+
+
+@pytest.mark.parametrize(("first", "last", "norm", "is_one"), [
+    (-1.8, -60, 40, True), (-1.8, -60, 5, False), (-0.05, -0.9, 40, False), (-0.05, -25, 40, True),
+])  # fmt: skip
+def test_a_loss_without_a_bound_steepens_on_its_way_down(first, last, norm, is_one):
+    """A share or a cosine is never below -1; gradients grow to ten times their norm where nothing ends the fall."""
+    loss = np.interp(np.linspace(0, 1, STEPS), [0, 0.7, 0.85, 1], [first, 2 * first, last, last])
+    found = evidence(
+        facts=of_loss(kind=""), loss=loss, **{"total_norm/gradients": np.geomspace(1, norm, STEPS)},
+    )  # fmt: skip
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one

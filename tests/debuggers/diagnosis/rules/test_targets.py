@@ -81,3 +81,12 @@ def test_ones_alone_are_of_one_class_where_nothing_else_is_compared(changed, los
     found = [cause.code for cause in diagnose(Evidence(series=series, facts=ones))]
 
     assert ("single_class_labels" in found) == is_one
+
+
+@pytest.mark.parametrize(("arrives", "is_one"), [(41, True), (48, False)])
+def test_a_loss_that_came_down_to_a_constant_output_has_to_stand_there_for_longer(arrives, is_one):
+    """48 of 120 steps are four tenths: how frequent letters are is learnt first, and what comes after them later."""
+    loss = np.where(np.arange(STEPS) < arrives, 2.7, 2.3) + NOISE
+    found = codes(loss, baseline_loss=2.3, update_ratio=0.02, outputs__batch_std=0.3, accuracy=0.1,
+                  targets__top_share_so_far=0.12)  # fmt: skip
+    assert ("labels_unrelated" in found) == is_one
