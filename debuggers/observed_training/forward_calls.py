@@ -105,6 +105,13 @@ class ForwardCalls:
         """The first tensor that the last training call was given, if loop or graph still hold it."""
         return None if self._given is None else self._given()
 
+    def was_given(self, tensor: torch.Tensor | None) -> bool:
+        """Whether a tensor is what the last training call was given first, in whatever shape: as of an autoencoder."""
+        given = self.given
+        if tensor is None or given is None or tensor.numel() != given.numel():
+            return False
+        return tensor.data_ptr() == given.data_ptr()
+
     def attach(self) -> None:
         """Observes the model's calls from now on."""
         if self._model is not None and not len(self._hooks):

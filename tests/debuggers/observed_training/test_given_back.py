@@ -1,0 +1,46 @@
+"""An autoencoder's loss of several terms compares what comes back with what the model was given."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import stepscope
+from debuggers.diagnosis.rules.relation import reconstructs
+
+
+class Coder(nn.Module):
+    """Draws a code, and gives back what it stands for, with the code's mean and the logarithm of its variance."""
+
+    def __init__(self):
+        super().__init__()
+        self.coder, self.decoder = nn.Linear(12, 8), nn.Linear(4, 12)
+
+    def forward(self, inputs):
+        mean, log_variance = self.coder(inputs.flatten(1)).chunk(2, dim=1)
+        code = mean + torch.randn_like(mean) * (log_variance / 2).exp()
+        return self.decoder(code), mean, log_variance
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_targets_of_several_terms_are_seen_where_they_are_the_inputs(is_seen):
+    torch.manual_seed(0)
+    model = Coder()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(12):
+            rows = torch.rand(16, 3, 4)
+            outputs, mean, log_variance = model(rows)
+            targets = (rows if is_seen else rows.flip(0)).flatten(1)
+            divergence = -(1 + log_variance - mean**2 - log_variance.exp()).sum(1).mean() / 2
+            loss = functional.mse_loss(torch.sigmoid(outputs), targets) + divergence
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            session.step()
+    evidence = session.evidence()
+
+    assert evidence.facts.loss.kind == "mse"
+    assert evidence.facts.loss.terms == 2
+    assert (len(evidence["correlation"]) > 0) == (len(evidence["baseline_loss"]) > 0) == is_seen
+    assert reconstructs(evidence) == is_seen
