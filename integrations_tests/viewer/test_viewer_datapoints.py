@@ -171,6 +171,13 @@ def test_images_of_every_step_with_the_loss_below(page):
     shown.get_by_text("step 0 · 1 of 30 steps").wait_for()
 
 
+def test_where_a_run_lacks_the_name_that_is_asked_for_its_first_one_is_shown(page):
+    shown = page("images", ["digits-0"], name="gone")
+    shown.locator(".figures img").wait_for()
+    shown = page("texts", ["digits-0"], name="gone")
+    shown.locator(".markdown").wait_for()
+
+
 @pytest.mark.slow
 def test_images_of_a_training_that_runs_come_without_a_reload(page):
     with stepscope.open_run(page.folder / "runs/live", sinks=[]) as run:

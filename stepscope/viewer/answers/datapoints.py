@@ -32,9 +32,9 @@ for _process in (_pages, _all_pages):
 def datapoints_answer(runs: RunList, query: Query) -> Answer:
     """``datapoints?run=K``: the epochs: key, title, step, rank, count, debuggers; with ``epoch=E`` its datapoints.
 
-    ``refused`` has a line for each of up to a hundred pages that are in no epoch, because they cannot be opened.
-    Those of an epoch are ``datapoints``, the indices in order of arrival, and ``of_debugger``: the positions of those
-    that a debugger has left something of, or null for all. No page is opened.
+    Those are ``datapoints``, the indices in order of arrival, and ``of_debugger``: the positions of those that a
+    debugger has left something of, or null for all. No page is opened. Beside the epochs, ``refused`` has a line for
+    each of up to a hundred pages that are in none, because they cannot be opened.
     """
     key, wanted = query.run(), query.text("epoch", "")
     _pages.start()

@@ -80,7 +80,7 @@ class Images {
     const known = await namesOf(this.context, ["image", "scalar"], this.ranks);
     if (turn !== this.turn) return; // something else was asked for meanwhile
     const names = known.filter(({ kind }) => kind === "image").map(({ name }) => name);
-    const name = params.get("name") || names[0] || "";
+    const name = names.includes(params.get("name")) ? params.get("name") : names[0] ?? ""; // other runs may lack it
     this.names.update(names, name);
     this.names.element.hidden = !names.length;
     this.panel.hidden = !names.length && this.ranks.element.hidden;

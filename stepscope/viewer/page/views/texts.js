@@ -102,7 +102,7 @@ class Texts {
   async contents(kind) {
     const { params, source, signal } = this.context;
     const known = await namesOf(this.context, [kind], this.ranks);
-    const name = params.get("name") || known[0]?.name || "";
+    const name = (known.find((one) => one.name === params.get("name")) ?? known[0])?.name ?? ""; // other runs may lack it
     this.names.update(known.map((one) => one.name), name);
     if (!known.length) return { element: element("p", { class: "note" }, `The chosen runs have no ${TABS[/** @type {"text"} */ (kind)].toLowerCase()}.`) };
     const having = this.ranks.runs().filter(({ key }) => known.find((one) => one.name === name)?.runs.includes(key));
