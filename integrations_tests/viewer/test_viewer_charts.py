@@ -260,6 +260,7 @@ def test_values_whose_range_overflows_are_drawn(page, tmp_path):
         until(lambda: canvas.evaluate(height) > 0.5)  # the line's blue goes from its lowest to its highest value
 
 
+@pytest.mark.slow
 def test_a_value_between_two_that_are_not_drawn_is_a_point(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(300):
@@ -274,6 +275,7 @@ def test_a_value_between_two_that_are_not_drawn_is_a_point(page, tmp_path):
         assert drawn(page, "turns").locator("canvas").evaluate(colours) > 100
 
 
+@pytest.mark.slow
 def test_no_label_of_an_axis_is_cut_off(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for part in range(5):

@@ -69,6 +69,7 @@ def show(page, address):
     expect(page.locator(".runs-table tbody tr").first).to_be_visible()
 
 
+@pytest.mark.slow
 def test_runs_of_one_name_are_told_apart(page, tmp_path):
     for rate in (0.1, 0.2):
         record(tmp_path / f"rate_{rate}" / "run", rate)

@@ -171,6 +171,7 @@ def test_images_of_every_step_with_the_loss_below(page):
     shown.get_by_text("step 0 · 1 of 30 steps").wait_for()
 
 
+@pytest.mark.slow
 def test_where_a_run_lacks_the_name_that_is_asked_for_its_first_one_is_shown(page):
     shown = page("images", ["digits-0"], name="gone")
     shown.locator(".figures img").wait_for()

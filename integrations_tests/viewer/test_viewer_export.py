@@ -95,6 +95,7 @@ def test_it_opens_with_the_runs_that_were_named_and_of_a_folder_with_the_newest(
     expect(page).to_have_title(re.compile("Layers · run 1"))
 
 
+@pytest.mark.slow
 def test_a_header_that_needs_two_rows_is_no_error(runs, page, tmp_path):
     made = export_page(runs, tmp_path / "out")
     page.set_viewport_size({"width": 900, "height": 900})
