@@ -166,7 +166,7 @@ def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> 
         )
     norm = evidence["weight_norm"].finite
     if are_thrown and len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
-        argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.1f} times their size")
+        argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.3g} times their size")
 
 
 def _lower(evidence: Evidence, ratio: float) -> str:

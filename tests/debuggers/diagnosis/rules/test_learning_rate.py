@@ -21,6 +21,14 @@ def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_los
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+def test_how_far_weights_grew_is_told_in_few_digits():
+    found = evidence(
+        facts=of_loss(), loss=np.concatenate([[2.3, 7.0], np.full(STEPS - 2, 7.0)]),
+        update_ratio=np.full(STEPS, 3.0), weight_norm=np.geomspace(1, 1.32e20, STEPS),
+    )  # fmt: skip
+    assert "the weights grew to 1.32e+20 times their size" in str(diagnose(found))
+
+
 @pytest.mark.parametrize(("highest", "is_one"), [(2.6, False), (3.0, True)])
 def test_weights_that_grow_have_been_thrown_about_only_if_the_loss_has_risen(highest, is_one):
     """A fresh layer begins with small weights: its first updates are large for them, and they grow while it learns."""
