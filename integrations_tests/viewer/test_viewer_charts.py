@@ -595,6 +595,22 @@ def test_all_ranks_are_shown_over_each_other_while_they_train(page, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_rank_that_begins_later_can_be_chosen_without_a_reload(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[], rank=0) as first, viewer_of(page, tmp_path) as url:
+        first.scalar("loss", 1.0, step=0)
+        first.flush_store()
+        page.goto(f"{url}#/charts")
+        drawn(page, "loss")
+        rank = page.get_by_label("rank", exact=True)
+        expect(rank).to_be_hidden()
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=1) as second:
+            second.scalar("loss", 2.0, step=0)
+        expect(rank).to_be_visible(timeout=30_000)
+        rank.select_option("1")
+        expect(chart(page, "loss").locator(".legend b")).to_have_text("2")
+
+
+@pytest.mark.slow
 def test_of_many_ranks_as_many_are_over_each_other_as_lines_can_be_told_apart(page, tmp_path):
     for rank in range(33):
         with stepscope.open_run(tmp_path / "exp1", sinks=[], rank=rank, resume=rank > 0) as run:

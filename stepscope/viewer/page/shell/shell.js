@@ -16,6 +16,9 @@ const LOOK_FOR_RUNS_MS = 10_000;
 /** As many runs as have a colour of their own. */
 const MOST_NAMED = 8;
 
+/** @param {import("../context.js").RunInfo[]} runs */
+const ranksOf = (runs) => runs.map(({ key, ranks }) => `${key} ${ranks}`).join(";");
+
 export class Shell {
   /**
    * @param {HTMLElement} body
@@ -98,11 +101,11 @@ export class Shell {
     }
   }
 
-  /** Looks for runs, and shows those that the hash names, or the first one, as soon as they are there. */
+  /** Looks for runs, and shows those that the hash names, or the first one, as soon as they are there, and their ranks. */
   async findRuns() {
-    const known = this.chosen().length;
+    const known = ranksOf(this.chosen());
     await this.lookForRuns();
-    if (this.chosen().length !== known) this.route();
+    if (ranksOf(this.chosen()) !== known) this.route();
   }
 
   /** @param {Set<string>} keys @param {Record<string, any>} states */
@@ -170,7 +173,7 @@ export class Shell {
     }
     const runs = this.chosen();
     for (const { key } of this.runs) if (!runs.some((run) => run.key === key)) this.messages.clear(key);
-    const wanted = `${entry.name} ${runs.map(({ key }) => key).join()}`;
+    const wanted = `${entry.name} ${ranksOf(runs)}`; // a rank may begin later than the others
     if (wanted === this.opened) {
       this.view?.state();
       return;
