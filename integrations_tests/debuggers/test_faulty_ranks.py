@@ -123,7 +123,9 @@ def test_a_rank_that_hangs_is_named_with_its_step_and_place(tmp_path, warm_pytho
     assert (findings["hung_rank"].name, findings["hung_rank"].step, causes) == ("rank 1", AT - 1, ["hung_rank"])
     assert "rank 1 is in faulty_ranks.py, line" in findings["hung_rank"].evidence
     with stepscope.read_run(tmp_path / "hang") as record:
-        assert [len(record.files(rank)) for rank in range(2)] == [1, 1]  # the Flight Recorder's
+        for rank in range(2):  # a busy machine may also stop for a second before
+            stacks = record.texts("stepscope/stack", rank)
+            assert len(record.files(rank)) == len(stacks) > 0  # the Flight Recorder's
 
 
 @pytest.mark.slow
