@@ -61,6 +61,14 @@ class Starts:
         self._record, self._scope, self._values = record, scope, RankValues(record)
         self._said: list[tuple[int, _Said]] = []
 
+    @property
+    def only(self) -> Start | None:
+        """The one start of a run that was never resumed, without what its ranks say; None of another run."""
+        first = self._record.lowest_rank
+        attempts = self._record.attempts(first) if first in self._record.ranks else []
+        self._record.let_go(first)
+        return Start([(rank, None) for rank in self._record.ranks], self._values) if len(attempts) < 2 else None
+
     def of_scalar(self, name: str) -> list[Start]:
         """Returns the starts that a scalar is of; one at least."""
         worlds = self._worlds()
