@@ -85,6 +85,8 @@ class SeriesReader:
         self.damaged = 0
         """Number of rows, files and segments that were skipped so far because they are damaged or missing."""
         self._readers = {rank: StoreReader(self.path, rank) for rank in self.ranks}
+        self._open_rank = -1
+        """Of many ranks the one whose files may be open."""
         self._names: dict[int, tuple[object, list[NameInfo]]] = {}
         """The names of a rank, and how far its store was."""
 
@@ -169,13 +171,15 @@ class SeriesReader:
             raise NotARunError(f"{self.path} has no rank {rank!r}; expected 'all' or one of {list(self.ranks)}")
         for number in self.ranks if rank == "all" else (rank,):
             reader = self._readers[number]
+            # Whoever has collected the segments of one rank reads them until another one is asked for.
+            if len(self.ranks) > _MOST_OPEN and self._open_rank != number:
+                self.let_go(self._open_rank)
+                self._open_rank = number
             before = len(reader.damage())
             segments = reader.segments()
             self._note_damage(len(reader.damage()) - before)
             for segment in segments:
                 yield number, segment
-            if len(self.ranks) > _MOST_OPEN:
-                reader.close()
 
     @naming_the_run
     def _latest(

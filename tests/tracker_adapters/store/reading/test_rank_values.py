@@ -106,6 +106,20 @@ def test_a_later_attempt_that_was_compacted_takes_the_place_of_all_between_its_e
         assert read_histogram(record, 0, "h", 21, (2,)) is not None
 
 
+def test_of_many_ranks_each_is_read_in_all_ways_and_few_files_are_open(tmp_path):
+    ranks = 70
+    for rank in range(ranks):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank, resume=rank > 0, system_metrics=False) as run:
+            run.scalar("loss", float(rank), step=0)
+    with stepscope.read_run(tmp_path / "run") as record:
+        for rank in range(ranks):
+            assert record.scalar_rows("loss", rank).values.tolist() == [rank]
+            assert record.scalar_ranges("loss", rank).max.tolist() == [rank]
+            assert [one.attempt for one in record.attempts(rank)] == [1]
+        opened = [link.resolve() for link in Path("/proc/self/fd").iterdir()]
+        assert len([path for path in opened if tmp_path in path.parents]) < 10
+
+
 def test_no_file_stays_open(folder, record):
     RankValues(record).read(0, "loss")
     read_histogram(record, 1, "h", 4)
