@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from examples.zoo.cases import Session, Watch
-from examples.zoo.held_out.supplies import Rows
+from examples.zoo.tuned.opened7.supplies import Rows
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -7,9 +7,9 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import Flat, Listener, Reader, convnet, explained, mlp, right
-from examples.zoo.held_out.drills import Trainer, drill
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.builds import Flat, Listener, Reader, convnet, explained, mlp, right
+from examples.zoo.tuned.opened7.drills import Trainer, drill
+from examples.zoo.tuned.opened7.supplies import (
     Batches,
     Rows,
     anew,

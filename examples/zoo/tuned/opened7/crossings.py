@@ -6,9 +6,9 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import mlp, right
-from examples.zoo.held_out.drills import drill, falling
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.builds import mlp, right
+from examples.zoo.tuned.opened7.drills import drill, falling
+from examples.zoo.tuned.opened7.supplies import (
     anew,
     fresh,
     images,

@@ -8,9 +8,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.builds import Flat, convnet, explained, mlp, outputs_of, right
-from examples.zoo.held_out.drills import Trainer, drill, falling, rounds
-from examples.zoo.held_out.supplies import anew, communities, fresh, images, pixels
+from examples.zoo.tuned.opened7.builds import Flat, convnet, explained, mlp, outputs_of, right
+from examples.zoo.tuned.opened7.drills import Trainer, drill, falling, rounds
+from examples.zoo.tuned.opened7.supplies import anew, communities, fresh, images, pixels
 
 Told = dict[str, Tensor]
 

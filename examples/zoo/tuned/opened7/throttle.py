@@ -7,9 +7,9 @@ from sklearn.datasets import load_wine
 from torch import nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import Attentive, Forecaster, Listener, Reader, convnet, explained, mlp, right
-from examples.zoo.held_out.drills import Trainer, drill, falling
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.builds import Attentive, Forecaster, Listener, Reader, convnet, explained, mlp, right
+from examples.zoo.tuned.opened7.drills import Trainer, drill, falling
+from examples.zoo.tuned.opened7.supplies import (
     Rows,
     anew,
     dialects,

@@ -9,9 +9,9 @@ from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, Dataset
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import Flat, convnet, explained, mlp, outputs_of, right, separated, share
-from examples.zoo.held_out.drills import Trainer, drill, rounds
-from examples.zoo.held_out.supplies import Rows, friedman, images, moons, pixels, scaled
+from examples.zoo.tuned.opened7.builds import Flat, convnet, explained, mlp, outputs_of, right, separated, share
+from examples.zoo.tuned.opened7.drills import Trainer, drill, rounds
+from examples.zoo.tuned.opened7.supplies import Rows, friedman, images, moons, pixels, scaled
 
 Told = dict[str, Tensor]
 

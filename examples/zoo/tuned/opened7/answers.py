@@ -6,7 +6,7 @@ from sklearn.datasets import load_diabetes
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import (
+from examples.zoo.tuned.opened7.builds import (
     Flat,
     Forecaster,
     Reader,
@@ -18,8 +18,8 @@ from examples.zoo.held_out.builds import (
     right,
     separated,
 )
-from examples.zoo.held_out.drills import Trainer, drill, falling, rounds
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.drills import Trainer, drill, falling, rounds
+from examples.zoo.tuned.opened7.supplies import (
     Batches,
     Rows,
     anew,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from examples.zoo.held_out.supplies import WORDS, Rows
+from examples.zoo.tuned.opened7.supplies import WORDS, Rows
 
 
 def mlp(*widths: int, act: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:

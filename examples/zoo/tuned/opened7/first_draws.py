@@ -8,9 +8,9 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import convnet, explained, mlp, right
-from examples.zoo.held_out.drills import Trainer, closures, drill, falling
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.builds import convnet, explained, mlp, right
+from examples.zoo.tuned.opened7.drills import Trainer, closures, drill, falling
+from examples.zoo.tuned.opened7.supplies import (
     friedman,
     images,
     phrases,

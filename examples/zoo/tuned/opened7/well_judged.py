@@ -5,9 +5,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.builds import convnet, explained, mlp, outputs_of, right, separated, share
-from examples.zoo.held_out.drills import drill, falling, rounds
-from examples.zoo.held_out.supplies import Batches, Rows, anew, fresh, images, moons, pixels
+from examples.zoo.tuned.opened7.builds import convnet, explained, mlp, outputs_of, right, separated, share
+from examples.zoo.tuned.opened7.drills import drill, falling, rounds
+from examples.zoo.tuned.opened7.supplies import Batches, Rows, anew, fresh, images, moons, pixels
 
 Told = dict[str, Tensor]
 

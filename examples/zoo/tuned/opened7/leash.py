@@ -6,9 +6,9 @@ from sklearn.datasets import load_diabetes
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import Flat, Variational, explained, mlp, outputs_of, right, share
-from examples.zoo.held_out.drills import Trainer, drill, rounds
-from examples.zoo.held_out.supplies import Rows, dialects, friedman, images, moons, pixels, table
+from examples.zoo.tuned.opened7.builds import Flat, Variational, explained, mlp, outputs_of, right, share
+from examples.zoo.tuned.opened7.drills import Trainer, drill, rounds
+from examples.zoo.tuned.opened7.supplies import Rows, dialects, friedman, images, moons, pixels, table
 
 
 @sick("over_regularized")

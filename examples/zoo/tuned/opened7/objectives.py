@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer, load_wine, make_multilabel_clas
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import (
+from examples.zoo.tuned.opened7.builds import (
     Flat,
     Forecaster,
     Variational,
@@ -18,8 +18,8 @@ from examples.zoo.held_out.builds import (
     separated,
     share,
 )
-from examples.zoo.held_out.drills import Trainer, drill, rounds
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.drills import Trainer, drill, rounds
+from examples.zoo.tuned.opened7.supplies import (
     anew,
     fresh,
     friedman,

@@ -7,9 +7,9 @@ from torch import Tensor, nn, optim
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.builds import Flat, balanced, convnet, explained, mlp, right
-from examples.zoo.held_out.drills import Trainer, drill, falling
-from examples.zoo.held_out.supplies import Batches, Rows, fresh, friedman, images, pixels, table
+from examples.zoo.tuned.opened7.builds import Flat, balanced, convnet, explained, mlp, right
+from examples.zoo.tuned.opened7.drills import Trainer, drill, falling
+from examples.zoo.tuned.opened7.supplies import Batches, Rows, fresh, friedman, images, pixels, table
 
 Told = dict[str, Tensor]
 

@@ -9,9 +9,9 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.builds import Attentive, Flat, convnet, explained, mlp, right
-from examples.zoo.held_out.drills import drill, falling
-from examples.zoo.held_out.supplies import anew, dialects, fresh, friedman, images, moons, phrases, pixels, table
+from examples.zoo.tuned.opened7.builds import Attentive, Flat, convnet, explained, mlp, right
+from examples.zoo.tuned.opened7.drills import drill, falling
+from examples.zoo.tuned.opened7.supplies import anew, dialects, fresh, friedman, images, moons, phrases, pixels, table
 
 Told = dict[str, Tensor]
 

@@ -7,9 +7,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.builds import Variational, explained, mlp, outputs_of, right, share
-from examples.zoo.held_out.drills import drill, falling, rounds
-from examples.zoo.held_out.supplies import Rows, anew, fresh, friedman, pixels, portraits, tones
+from examples.zoo.tuned.opened7.builds import Variational, explained, mlp, outputs_of, right, share
+from examples.zoo.tuned.opened7.drills import drill, falling, rounds
+from examples.zoo.tuned.opened7.supplies import Rows, anew, fresh, friedman, pixels, portraits, tones
 
 Told = dict[str, Tensor]
 

@@ -8,9 +8,20 @@ from sklearn.datasets import load_breast_cancer
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Session, Watch, sick
-from examples.zoo.held_out.builds import Flat, Listener, Reader, explained, mlp, right
-from examples.zoo.held_out.drills import Trainer, accumulate, drill, falling
-from examples.zoo.held_out.supplies import Rows, anew, dialects, fresh, friedman, images, moons, pixels, table, tones
+from examples.zoo.tuned.opened7.builds import Flat, Listener, Reader, explained, mlp, right
+from examples.zoo.tuned.opened7.drills import Trainer, accumulate, drill, falling
+from examples.zoo.tuned.opened7.supplies import (
+    Rows,
+    anew,
+    dialects,
+    fresh,
+    friedman,
+    images,
+    moons,
+    pixels,
+    table,
+    tones,
+)
 
 
 @sick("no_update")

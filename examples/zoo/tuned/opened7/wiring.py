@@ -8,9 +8,9 @@ from sklearn.datasets import load_wine
 from torch import Tensor, nn, optim
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.builds import Attentive, Flat, convnet, explained, mlp, outputs_of, right, share
-from examples.zoo.held_out.drills import Trainer, closures, drill, falling, rounds
-from examples.zoo.held_out.supplies import (
+from examples.zoo.tuned.opened7.builds import Attentive, Flat, convnet, explained, mlp, outputs_of, right, share
+from examples.zoo.tuned.opened7.drills import Trainer, closures, drill, falling, rounds
+from examples.zoo.tuned.opened7.supplies import (
     Rows,
     anew,
     dialects,
@@ -41,7 +41,7 @@ def the_other_optimizers_zero_grad(watch: Watch, *, seed: int, sick: bool) -> fl
     body, head = mlp(64, 48, 32), nn.Linear(32, 10)
     model = nn.Sequential(body, nn.ReLU(), head)
     slow, fast = optim.SGD(body.parameters(), lr=0.1, momentum=0.7), optim.SGD(head.parameters(), lr=0.1)
-    session = watch(model, [slow, fast])
+    session = watch(model, fast)  # which steps last
     for x, y in rows.epochs(32, 200):
         (fast if sick else slow).zero_grad()
         fast.zero_grad()

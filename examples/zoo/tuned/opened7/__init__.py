@@ -1,0 +1,1 @@
+"""Cases of the seventh held-out half: its outcomes have been seen."""
