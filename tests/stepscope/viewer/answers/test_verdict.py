@@ -62,11 +62,12 @@ def test_findings_of_a_run_that_lives_name_the_tensors_that_their_alert_names(tm
     model = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(layers)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     names = [name for name, _ in model.named_parameters()]
-    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, stepscope.watch(model, optimizer, run=run):
-        for value in (1.0, float("nan"), float("nan")):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, stepscope.watch(model, optimizer, run=run) as session:
+        for value in (1.0, float("nan")):
             model(torch.full((4, 3), value)).square().sum().backward()
             optimizer.step()
             optimizer.zero_grad()
+        session.report()  # waits for what is still being measured
         run.flush_store()
         findings = Asked(tmp_path).json("verdict")["sessions"][0]["findings"]
     (finding,) = (one for one in findings if one["kind"] == "non_finite_gradient")
