@@ -9,6 +9,8 @@ from source_imports import HOMES, ROOT, files_of
 
 INTERNALS = HOMES["debuggers"] / "torch_internals"
 ALLOWED = {
+    ("layer", "_flatten_layers"),  # Keras shows layers that are attributes of others by no public name
+    ("model", "_flatten_layers"),  # the same
     ("os", "_exit"),  # documented, without a better name
     ("pickle", "_Unpickler"),  # written in Python; the other one shows no hooks for its opcodes
     ("sys", "_getframe"),  # Python's own documentation has it
