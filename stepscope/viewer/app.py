@@ -137,7 +137,7 @@ class _Served:
         if kept is None:
             # What is stored meanwhile is asked for again, at the position of then.
             kept = Kept.of(answer_to(self._runs, path, query))
-            if position:
+            if position and not kept.answer.is_behind:
                 self._kept.put(address, position, kept)
         return kept
 

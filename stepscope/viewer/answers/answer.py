@@ -55,6 +55,7 @@ class Answer:
         media_type: ``application/json``, ``application/octet-stream`` for columns, ``image/png``, ``text/plain``.
         position: How far the runs were read when it was made; see ``RunList.position``.
         download: The name under which a browser saves it, in place of showing it.
+        is_behind: Whether the runs are further by now, so that it is not the answer at their position.
         chunks: Of an answer that is long, makes the bytes that come behind ``body``, a part at a time.
     """
 
@@ -62,16 +63,19 @@ class Answer:
     media_type: str
     position: str = ""
     download: str = ""
+    is_behind: bool = False
     chunks: Callable[[], Iterator[bytes]] | None = None
 
 
-def json_answer(value: object, position: str = "") -> Answer:
+def json_answer(value: object, position: str = "", *, is_behind: bool = False) -> Answer:
     """Returns an answer of plain values; NaN and infinities are the strings NaN, Infinity and -Infinity."""
     body = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Answer(body.encode(errors="replace"), JSON, position)
+    return Answer(body.encode(errors="replace"), JSON, position, is_behind=is_behind)
 
 
-def columns_answer(meta: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]], position: str = "") -> Answer:
+def columns_answer(
+    meta: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]], position: str = "", *, is_behind: bool = False
+) -> Answer:
     """Returns an answer of arrays, little-endian.
 
     On the wire: a uint32 with the length of the header; the header, JSON ``{"meta": …, "columns": [{"name", "dtype",
@@ -81,14 +85,16 @@ def columns_answer(meta: Mapping[str, Any], columns: Mapping[str, npt.NDArray[An
         meta: Plain values; NaN and infinities as in ``json_answer``.
         columns: Arrays of any shape. float64, float32, int32, uint32 and uint8 go as they are, bool as uint8, other
             numbers as float64.
-        position: As in ``Answer``.
+        position, is_behind: As in ``Answer``.
     """
     arrays = {name: _sent(array) for name, array in columns.items()}
     listed = [{"name": name, "dtype": str(array.dtype), "shape": array.shape} for name, array in arrays.items()]
     header = json_answer({"meta": meta, "columns": listed}).body
     parts = [len(header).to_bytes(4, "little") + header]
     parts += [array.tobytes() for array in arrays.values()]
-    return Answer(b"".join(part + bytes(-len(part) % _ALIGNED) for part in parts), COLUMNS, position)
+    return Answer(
+        b"".join(part + bytes(-len(part) % _ALIGNED) for part in parts), COLUMNS, position, is_behind=is_behind
+    )
 
 
 def _sent(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -82,7 +82,7 @@ def layers_answer(runs: RunList, query: Query) -> Answer:
         "high": cells.high,
         "bits": cells.bits,
     }
-    return columns_answer(meta, columns, position)
+    return columns_answer(meta, columns, position, is_behind=position != asked_at)
 
 
 def _found(runs: RunList, key: str, scope: str, rank: int) -> tuple[str, dict[str, Statistic]]:
@@ -112,4 +112,4 @@ def _list(runs: RunList, key: str, rank: int, found: dict[str, Statistic], *, be
         for one in found.values()
     ]
     content = {"position": position, "scopes": known, "last_step": last, "statistics": listed, "behind": behind}
-    return json_answer(content, position)
+    return json_answer(content, position, is_behind=behind)

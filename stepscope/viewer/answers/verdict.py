@@ -55,7 +55,8 @@ def verdict_answer(runs: RunList, query: Query) -> Answer:
             raise NotFound(f"scope is {scope[:200]!r}; expected one of {', '.join(map(repr, found['scopes']))}")
         found = {**found, **_worst(sessions), "sessions": sessions}
     found = {**found, "damage": list(dict.fromkeys([*filter(None, [head.damage.text]), *found["damage"]]))}
-    return json_answer({"position": position, "behind": position != asked_at, "live": live, **found}, position)
+    behind = position != asked_at
+    return json_answer({"position": position, "behind": behind, "live": live, **found}, position, is_behind=behind)
 
 
 def verdict_of(record: RunRecord) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from tracker_adapters.store.layout import rank_folder, segments
 import stepscope
 from stepscope.viewer import app as app_module
 from stepscope.viewer import watched_runs
+from stepscope.viewer.answers import layers, recent, verdict
 from stepscope.viewer.answers.answer import json_answer
 from stepscope.viewer.answers.table import ANSWERS
 from stepscope.viewer.app import make_app
@@ -273,3 +274,17 @@ def test_nobody_waits_for_an_answer_when_the_viewer_ends(folder, monkeypatch):
     finally:
         go_on.set()
         runs.close()
+
+
+def test_an_answer_that_is_behind_its_run_is_no_answer_for_later(client, folder, monkeypatch):
+    monkeypatch.setattr(recent, "EVERY_S", 3600.0)
+    with stepscope.open_run(folder / "exp", sinks=[], resume=True) as run:
+        run.flush_store()
+        addresses = [f"/api/verdict?run={key_of(client)}", f"/api/layers?run={key_of(client)}"]
+        assert [client.get(address).json()["behind"] for address in addresses] == [False, False]
+        run.scalar("loss", 1.0, step=99)
+        run.flush_store()
+        assert [client.get(address).json()["behind"] for address in addresses] == [True, True]
+        for module, name in ((verdict, "_verdicts"), (layers, "_statistics")):  # as after its time
+            monkeypatch.setattr(module, name, recent.Recent(4))
+        assert [client.get(address).json()["behind"] for address in addresses] == [False, False]
