@@ -85,7 +85,8 @@ def columns_answer(
         meta: Plain values; NaN and infinities as in ``json_answer``.
         columns: Arrays of any shape. float64, float32, int32, uint32 and uint8 go as they are, bool as uint8, other
             numbers as float64.
-        position, is_behind: As in ``Answer``.
+        position: As in ``Answer``.
+        is_behind: The same.
     """
     arrays = {name: _sent(array) for name, array in columns.items()}
     listed = [{"name": name, "dtype": str(array.dtype), "shape": array.shape} for name, array in arrays.items()]
