@@ -3,9 +3,9 @@
 import weakref
 from typing import Protocol
 
+from debuggers.host_arrays.readable import is_freed
 from debuggers.measurement.joined_summaries import JoinedSummaries
 from debuggers.measurement.measure import PendingSummaries, measure
-from debuggers.measurement.plain_values import was_freed
 from debuggers.torch_import import torch
 from debuggers.torch_internals.tensors import version_of
 
@@ -75,7 +75,7 @@ class OutputRows:
         unchanged = []
         for slot, tensor, version, producer in waiting:
             is_measured = self._rows[slot] is not None
-            if version_of(tensor) != version or was_freed(tensor):
+            if version_of(tensor) != version or is_freed(tensor):
                 producer.waits = False
                 self.lost += not is_measured
             elif not is_measured:

@@ -96,23 +96,10 @@ def address(what: int | str, tensor: torch.Tensor) -> int:
         pointer = tensor.data_ptr()
     except RuntimeError as error:
         raise unreadable(called(what), tensor, error) from error
-    if _has_no_memory(tensor, pointer):
+    # A storage without memory begins at 0; beyond what an offset can be, the memory is there.
+    if pointer < _MAX_OFFSET and pointer == tensor.storage_offset() * tensor.element_size() and tensor.numel():
         raise ArtifactError(f"{called(what)}: the storage of shape {tuple(tensor.shape)} was freed; expected values")
     return pointer
-
-
-def was_freed(tensor: torch.Tensor) -> bool:
-    """Whether the storage of a tensor was freed; False for what has none, such as a sparse tensor."""
-    try:
-        return _has_no_memory(tensor, tensor.data_ptr())
-    except RuntimeError:
-        return False
-
-
-def _has_no_memory(tensor: torch.Tensor, pointer: int) -> bool:
-    # A storage without memory begins at 0; beyond what an offset can be, the memory is there.
-    begins_at_0 = pointer < _MAX_OFFSET and pointer == tensor.storage_offset() * tensor.element_size()
-    return begins_at_0 and tensor.numel() > 0
 
 
 def addresses(tensors: Sequence[torch.Tensor]) -> list[int]:

@@ -25,8 +25,6 @@ _TOTAL = "total_norm/"
 _NORM = "_norm/"
 _TOGETHER = 256
 """How many histograms are merged at once."""
-
-
 _COLUMNS = ("steps", "values", "ranks", "lowest", "highest", "lowest_rank", "highest_rank", "non_finite")
 
 

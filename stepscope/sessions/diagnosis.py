@@ -142,8 +142,10 @@ class SessionDiagnosis:
     def _see_loss(self, view: LossView) -> None:
         if self.signals is not None:
             # With several terms, as of a GAN's judge, the targets of one say little, unless inputs are given back.
-            gives_back = self.observer is not None and self.observer.calls.was_given(view.targets)
-            targets = view.targets if view.facts.terms == 1 or gives_back else None
+            is_told = view.facts.terms == 1 or (
+                self.observer is not None and self.observer.calls.was_given(view.targets)
+            )
+            targets = view.targets if is_told else None
             shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
             classes = shape[1] if len(shape) > 1 else 0
             pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}

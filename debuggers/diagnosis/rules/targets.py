@@ -196,11 +196,10 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
                 MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
             )
     elif len(accuracy) and len(top):
-        late, share = float(np.mean(accuracy.late().values)), top.last
-        if hits(evidence) is not None:
-            argument.against(STRONG, f"the accuracy is {late:.0%}, above the {share:.0%} of the most frequent class")
-        elif late < 1.3 * share:
-            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {share:.0%}")
+        if (hit := hits(evidence)) is not None:
+            argument.against(STRONG, f"the accuracy is {hit[0]:.0%}, above the {hit[1]:.0%} of the most frequent class")
+        elif (late := float(np.mean(accuracy.late().values))) < 1.3 * top.last:
+            argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {top.last:.0%}")
     elif argument.cause is not None and related is not None and abs(related[0]) < related[1]:
         argument.add(
             MODERATE, f"the correlation of outputs and targets is {related[0]:.2f} at the end, no more than chance"

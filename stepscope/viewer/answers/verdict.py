@@ -90,6 +90,7 @@ def _session(content: ReportContent, record: RunRecord) -> dict[str, Any]:
     evidence = content.evidence
     findings = sorted(evidence.findings, key=lambda one: (one.step, not one.is_problem))
     stored = {info.name for info in record.names(content.rank)}
+    known = _tensors_and_modules(evidence)
     return {
         "title": content.title,
         "scope": content.scope,
@@ -100,12 +101,11 @@ def _session(content: ReportContent, record: RunRecord) -> dict[str, Any]:
         "verdict": content.verdict,
         "steps": evidence.facts.steps,
         "last_step": evidence.facts.last_step,
-        "causes": [_cause(cause, content, stored) for cause in content.causes],
+        "causes": [_cause(cause, content, stored, known) for cause in content.causes],
         "areas": [_area(one.name, one.state, one.text, content) for one in health_by_area(content)],
         "glance": list(_shown(((name, [""]) for name in GLANCE if len(evidence[name])), content, stored)),
         "findings": [
-            {key: getattr(one, key) for key in _FINDING} | _tensors(one.name, evidence)
-            for one in findings[:MOST_FINDINGS]
+            {key: getattr(one, key) for key in _FINDING} | _tensors(one.name, known) for one in findings[:MOST_FINDINGS]
         ],
         "more_findings": max(0, len(findings) - MOST_FINDINGS),
         "measured": content.measured,
@@ -120,10 +120,10 @@ def _session(content: ReportContent, record: RunRecord) -> dict[str, Any]:
 _FINDING: Final = ("step", "last_step", "steps", "kind", "name", "level", "evidence", "rule", "ongoing")
 
 
-def _cause(cause: Cause, content: ReportContent, stored: set[str]) -> dict[str, Any]:
+def _cause(cause: Cause, content: ReportContent, stored: set[str], known: frozenset[str]) -> dict[str, Any]:
     pictures = ((name, ["" if tensor == name else tensor for tensor in lines])
                 for name, lines in pictures_of(cause, content.evidence))  # fmt: skip
-    where = [{"name": name, "tensor": _is_tensor(name, content.evidence)} for name in cause.where[:_MOST_NAMES]]
+    where = [{"name": name, "tensor": name in known} for name in cause.where[:_MOST_NAMES]]
     return {
         "code": cause.code,
         "title": cause.title,
@@ -155,19 +155,16 @@ def _area(name: str, state: str, text: str, content: ReportContent) -> dict[str,
     return {"name": name, "state": state, "text": text, "causes": causes}
 
 
-def _tensors(name: str, evidence: Evidence) -> dict[str, Any]:
+def _tensors(name: str, known: frozenset[str]) -> dict[str, Any]:
     """The tensors that a finding names, and how many more it has: one that is told by an alert alone has several."""
-    if _is_tensor(name, evidence):
-        return {"tensors": [name], "more_tensors": 0}
-    listed, more = names_in(name)
-    known = all(_is_tensor(one, evidence) for one in listed)
-    return {"tensors": listed if known else [], "more_tensors": more if known else 0}
+    listed, more = ([name], 0) if name in known else names_in(name)
+    are_known = known.issuperset(listed)
+    return {"tensors": listed if are_known else [], "more_tensors": more if are_known else 0}
 
 
-def _is_tensor(name: str, evidence: Evidence) -> bool:
-    """Whether a name is that of a parameter or layer, or of a module that has some."""
-    if not name:
-        return False
-    known = [one.name for one in evidence.facts.parameters] + [one.name for one in evidence.facts.layers]
-    known += [tensor for tensors in evidence.tensors.values() for tensor in tensors]
-    return any(one == name or one.startswith(f"{name}.") for one in known)
+def _tensors_and_modules(evidence: Evidence) -> frozenset[str]:
+    """The names of parameters and layers, and of the modules that have them."""
+    names = {one.name for one in evidence.facts.parameters} | {one.name for one in evidence.facts.layers}
+    names.update(tensor for tensors in evidence.tensors.values() for tensor in tensors)
+    inner = {name[:end] for name in names for end, sign in enumerate(name) if sign == "."}
+    return frozenset(names | inner) - {""}
