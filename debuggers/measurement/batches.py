@@ -5,8 +5,10 @@ import numpy as np
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.measurement import torch_operations as measurement_torch
 from debuggers.measurement.cpu import measure_segments
-from debuggers.measurement.gpu import on
+from debuggers.measurement.gpu import give_up, on
+from debuggers.measurement.kernels.gpu.compiling import DriverError
 from debuggers.measurement.kernels.gpu.loading import Launch
+from debuggers.measurement.kernels.gpu.nvrtc import CompilationError
 from debuggers.measurement.kernels.gpu.segments import Segment
 from debuggers.measurement.kernels.torch_threads import not_waiting
 from debuggers.measurement.plain_values import address
@@ -108,7 +110,8 @@ class HostBatch:
 class KernelBatch:
     """Memory of one CUDA device for a call of its kernels, or for several where there are many copies to be read.
 
-    Work is enqueued on the stream that is current when it is.
+    Work is enqueued on the stream that is current when it is. Where a kernel cannot be compiled or started, its errors
+    are raised, and later batches leave the tensors' dtypes to torch operations.
     """
 
     def __init__(self, device: torch.device, launch: Launch) -> None:
@@ -169,8 +172,13 @@ class KernelBatch:
 
     def _measure(self) -> None:
         self._waiting.sort(key=lambda waiting: waiting[1].kind)
+        segments = [segment for _, segment in self._waiting]
         with on(self._device):
-            self._rows.append(self._launch([segment for _, segment in self._waiting], self._device))
+            try:
+                self._rows.append(self._launch(segments, self._device))
+            except (CompilationError, DriverError) as error:
+                give_up(self._device, {segment.dtype for segment in segments}, error)
+                raise
             _keep_until_read(self._kept, self._device)
         self._indices += [index for index, _ in self._waiting]
         self._empty()

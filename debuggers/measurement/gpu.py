@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -52,6 +53,20 @@ def why_not(device: torch.device, dtype: torch.dtype = torch.float32) -> str:
                 if _why_not[key]:
                     _log.warning("measures %s on %s with torch operations: %s", dtype, device, _why_not[key])
     return _why_not[key]
+
+
+def give_up(device: torch.device, dtypes: Iterable[torch.dtype], error: Exception) -> None:
+    """Has dtypes measured with torch operations on a device whose kernel failed after it was tried, and says so.
+
+    A kernel is compiled for each kind of segment when it is first needed. One that cannot be would be compiled again at
+    each step, and its tensors would never be measured.
+    """
+    with _lock:
+        for dtype in dtypes:
+            why = f"the kernel failed ({type(error).__name__}: {error})"
+            if not _why_not.get((device, dtype)):
+                _log.warning("measures %s on %s with torch operations from now on: %s", dtype, device, why)
+            _why_not[device, dtype] = why
 
 
 def _try(device: torch.device, dtype: torch.dtype) -> str:

@@ -1,15 +1,19 @@
 """What waits to be measured on a device is measured in its order, whatever its dtype, layout and alignment are."""
 
 import gc
+import logging
 
 import numpy as np
+import pytest
 import torch
 
-from debuggers.measurement import batches
+from debuggers.measurement import batches, gpu
 from debuggers.measurement.batches import KernelBatch
 from debuggers.measurement.device_rows import read
 from debuggers.measurement.gpu import why_not
 from debuggers.measurement.kernels.gpu import loading
+from debuggers.measurement.kernels.gpu.launching import Kernels
+from debuggers.measurement.kernels.gpu.nvrtc import CompilationError
 from debuggers.measurement.kernels.gpu.segments import DTYPES
 
 
@@ -67,3 +71,22 @@ def test_elements_between_their_places_are_copied_first(device):
 def test_the_kernel_is_tried_before_it_is_used(device):
     for dtype in DTYPES:
         assert why_not(torch.zeros(1, device=device).device, dtype) == ""
+
+
+def test_a_kernel_that_fails_later_on_is_used_no_more_and_told_once(device, monkeypatch, caplog):
+    def refuses(name, constants, device):
+        raise CompilationError("NVRTC refused a kernel: no room")
+
+    after, before = torch.ones(3, device=device), torch.zeros(3, device=device)
+    place = after.device
+    monkeypatch.setattr(gpu, "_why_not", {(place, torch.float32): ""})
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            batch = KernelBatch(place, Kernels(refuses).measure)
+            batch.add(0, 0, after, before)
+            with pytest.raises(CompilationError, match="no room"):
+                batch.take()
+    failed = "the kernel failed (CompilationError: NVRTC refused a kernel: no room)"
+    assert why_not(place, torch.float32) == failed
+    told = f"measures torch.float32 on {place} with torch operations from now on: {failed}"
+    assert caplog.messages == [told]
