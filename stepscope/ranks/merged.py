@@ -78,7 +78,7 @@ class MergedRanks:
             ArtifactError: When no rank has it, or a total is of sharded and replicated tensors together and its tensors
                 have no norms of their own.
         """
-        if _TOTAL not in name and _NORM not in name and (only := self._starts.only) is not None:
+        if _TOTAL not in name and _NORM not in name and (only := self._starts.of_whole_run()) is not None:
             return self._spread(name, only)  # without a look at what each rank says of itself
         starts = self._starts.of_scalar(name)
         if len(starts) == 1:

@@ -61,9 +61,8 @@ class Starts:
         self._record, self._scope, self._values = record, scope, RankValues(record)
         self._said: list[tuple[int, _Said]] = []
 
-    @property
-    def only(self) -> Start | None:
-        """The one start of a run that was never resumed, without what its ranks say; None of another run."""
+    def of_whole_run(self) -> Start | None:
+        """Returns the one start of a run that was never resumed, without what its ranks say; None of another run."""
         first = self._record.lowest_rank
         attempts = self._record.attempts(first) if first in self._record.ranks else []
         self._record.let_go(first)
