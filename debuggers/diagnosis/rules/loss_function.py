@@ -1,5 +1,6 @@
 """Causes in the loss: what the graph of the loss and the range of its values show."""
 
+import itertools
 import math
 import re
 
@@ -80,13 +81,13 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.kind == "kl_div" and not any(node.startswith("Log") for node in loss.nodes) and "log" not in loss.before:
         argument.add(STRONG, f"kl_div expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
-    elif loss.before in POSITIVE and _takes_exponential(loss):
+    elif (taken := _exponentiated(loss)) is not None:
         argument.add(
             0.7,
-            f"the loss takes the exponential of the output of {loss.before}, which is never negative: what it compares "
+            f"the loss takes the exponential of the output of {taken}, which is never negative: what it compares "
             "with the targets is never below 1",
         )
-        argument.advice = f"Remove {loss.before} from the model's end, or tell the loss that it gets no logarithms."
+        argument.advice = f"Remove {taken} from the model's end, or tell the loss that it gets no logarithms."
     elif loss.kind in ("hinge", "soft_margin") and loss.targets_shape and loss.before in (*POSITIVE, *_OF_SHARES):
         argument.add(
             STRONG,
@@ -131,11 +132,18 @@ def _are_pairs(evidence: Evidence, loss: LossFacts) -> bool:
     return len(shape) == 2 and shape[0] == shape[1] and outputs is not None and outputs.shape != shape
 
 
-def _takes_exponential(loss: LossFacts) -> bool:
-    """Whether the last operator between the loss and the activation at the model's end is an exponential."""
+def _exponentiated(loss: LossFacts) -> str | None:
+    """The activation of which the loss takes the exponential, of those that are never negative; None if of none.
+
+    That of the model's end stands behind all nodes where these end at the output, as of one that is squeezed.
+    """
     operators = [node for node in loss.nodes if not node.startswith(("View", "Squeeze", "Reshape", "Select", "ToCopy"))]
-    place = next((at for at, node in enumerate(operators) if node.lower().startswith(loss.before)), 0)
-    return place > 0 and operators[place - 1] == "ExpBackward0"
+    if loss.before in POSITIVE and not any(node.lower().startswith(loss.before) for node in operators):
+        operators.append(loss.before)
+    for outer, inner in itertools.pairwise(operators):
+        if outer == "ExpBackward0":
+            return next((name for name in POSITIVE if inner.lower().startswith(name)), None)
+    return None
 
 
 def _labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
@@ -146,6 +154,10 @@ def _labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
     mean, labels = evidence["targets/mean"].finite, evidence["targets/classes"]
     sizes = [size for size in loss.outputs_shape[1:] if size > 1]
     if len(mean) < FEWEST_BATCHES or not len(labels) or not sizes or loss.outputs_shape != loss.targets_shape:
+        return 0.0
+    reached = evidence["targets/max"].finite.values
+    # A loop may tell indices of classes where its loss compares one-hot rows; those of two classes look like labels.
+    if len(reached) and (float(reached.max()) > 1 or (min(sizes) == 2 and not len(evidence["targets/most_labels"]))):
         return 0.0
     return float(np.mean(mean.values)) * min(sizes)
 

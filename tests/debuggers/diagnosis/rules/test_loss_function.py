@@ -121,3 +121,26 @@ def test_rows_of_a_batch_that_are_compared_with_one_another_have_several_of_thei
     causes = diagnose(evidence(facts=facts, **signals))
 
     assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("nodes", "before", "is_one"), [
+    (("MeanBackward0", "SubBackward0", "ExpBackward0", "SqueezeBackward1"), "softplus", True),
+    (("MeanBackward0", "SubBackward0", "ExpBackward0", "SqueezeBackward1"), "tanh", False),
+    (("MeanBackward0", "SubBackward0", "MulBackward0", "SqueezeBackward1"), "softplus", False),
+    (("MeanBackward0", "SubBackward0", "ExpBackward0", "ExpBackward0", "SelectBackward0", "AddmmBackward0"), "", True),
+    (("MeanBackward0", "ExpBackward0", "NegBackward0", "ExpBackward0", "AddmmBackward0"), "exp", False),
+])  # fmt: skip
+def test_the_activation_of_an_exponential_may_stand_behind_the_models_end_or_in_the_loop(nodes, before, is_one):
+    """That of a hazard, exp(-exp(x)), has a sign between."""
+    causes = diagnose(evidence(facts=of_loss(kind="", before=before, nodes=nodes)))
+    assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("columns", "largest", "mean", "is_one"), [
+    (10, 9.0, 4.5, False), (2, 1.0, 0.7, False), (10, 1.0, 0.2, True),
+])  # fmt: skip
+def test_indices_that_are_told_beside_one_hot_rows_are_no_labels(columns, largest, mean, is_one):
+    facts = of_loss(kind="cross_entropy", outputs_shape=(64, columns), targets_shape=(64, columns))
+    told = {"targets/mean": mean, "targets/max": largest, "targets/classes": 2.0}
+    causes = diagnose(evidence(facts=facts, **{name: np.full(STEPS, value) for name, value in told.items()}))
+    assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one
