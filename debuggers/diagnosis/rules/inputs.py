@@ -248,8 +248,9 @@ def _kinds(evidence: Evidence) -> float:
 
 
 def are_codes(evidence: Evidence) -> bool:
-    """Whether inputs are whole numbers, or zeros and ones alone: their variance is the largest that their mean allows.
+    """Whether inputs are whole numbers, or two values alone: their variance is the largest that their mean allows.
 
+    Those between a and b with the mean m have at most the variance (b - m)(m - a), if all are one or the other.
     Those of a loss that is not known, such as a policy's, may be the places of a world, however they are written.
     """
     facts = evidence.facts
@@ -258,8 +259,9 @@ def are_codes(evidence: Evidence) -> bool:
     least, most, mean, deviation = (evidence[f"inputs/{name}"].finite.values for name in ("min", "max", "mean", "std"))
     if not min(map(len, (least, most, mean, deviation))) or len(mean) != len(deviation):
         return False
-    ends = least.min() == least.max() == 0 and most.min() == most.max() == 1
-    return bool(ends and np.allclose(deviation**2, mean * (1 - mean), rtol=1e-3))
+    low, high = float(least.min()), float(most.max())
+    ends = low == least.max() and high == most.min() and low < high
+    return bool(ends and np.allclose(deviation**2, (high - mean) * (mean - low), rtol=1e-3))
 
 
 def _belong_to_outputs(evidence: Evidence) -> bool:

@@ -33,6 +33,19 @@ def test_one_hot_rows_equal_one_another_by_chance(batch, share, deviation, found
     assert [cause.code for cause in causes] == found
 
 
+@pytest.mark.parametrize(("deviation", "found"), [(1.0, []), (0.9, ["duplicated_data"])])
+def test_rows_of_signs_equal_one_another_by_chance(deviation, found):
+    """64 draws of all rows of six signs, of which about 23 equal another one; other values within -1 and 1 do not."""
+    values = {
+        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": 64.0, "inputs/duplicates": 0.37, "inputs/min": -1.0,
+        "inputs/max": 1.0, "inputs/mean": 0.0, "inputs/std": deviation, "inputs/repeated_rows": 1.0,
+        "inputs/rows_so_far": 64.0,
+    }  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(64, 6)))))
+    assert [cause.code for cause in causes] == found
+
+
 def of_rows(shape, compared, *, duplicates, integer=False, different=40.0):
     """A training on draws of so many different rows, whose loss compares so many outputs."""
     values = {
