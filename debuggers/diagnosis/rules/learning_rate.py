@@ -32,6 +32,8 @@ OF_TARGETS = 2.0
 """Times their first deviation from which targets have grown."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
+GOT_ON = 0.25
+"""Share of its first value by which a loss has fallen that gets on."""
 RISEN = 0.1
 """Share of its first value by which the loss has risen then, unless updates stay large: the small weights of a fresh
 layer may grow while it falls."""
@@ -40,7 +42,9 @@ layer may grow while it falls."""
 def learning_rate_too_high(evidence: Evidence) -> Argument:
     """Updates are large from the first steps, and the loss blows up, rises, swings or stands far above its best.
 
-    Gradients of neighbouring steps that point against each other say that steps jump over a valley.
+    Gradients of neighbouring steps that point against each other say that steps jump over a valley. A training may jump
+    over it and get on along it all the same, at the edge of stability (Cohen et al. 2021): where the loss falls to the
+    end, they say little.
     """
     argument = Argument("learning_rate_too_high")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
@@ -66,9 +70,11 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         _add_damage(argument, evidence, are_thrown=are_thrown)
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and cosine.median() < -0.3:
-        value = cosine.median()
+        gets_on = progress is not None and not progress.failed and progress.fell > GOT_ON and progress.falls_late
         argument.add(
-            MODERATE, f"gradients reverse direction from step to step (cosine {value:.2f})", since=int(cosine.steps[0])
+            WEAK if gets_on else MODERATE,
+            f"gradients reverse direction from step to step (cosine {cosine.median():.2f})",
+            since=int(cosine.steps[0]),
         )
     for kind in ("large_update", "exploding_gradient"):
         if findings := evidence.found(kind):
@@ -151,7 +157,23 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     norm = evidence["weight_norm"].finite
     has_grown = len(norm) >= 5 and norm.last > GROWN * norm.first > 0
     jumps = float(early.max()) > (RAISED if has_grown else THROWN) * first > 0
-    return (first, float(early.max())) if jumps and float(ratio.until(step + EARLY).values.max()) > 1 else None
+    largest = max(float(ratio.until(step + EARLY).values.max()), _update_of_most(evidence, step + EARLY))
+    return (first, float(early.max())) if jumps and largest > 1 else None
+
+
+def _update_of_most(evidence: Evidence, step: int) -> float:
+    """The largest of the first updates, in units of its size, of half of the matrices or more; 0 where unknown.
+
+    Of the norm of all parameters, a table of embeddings may be nearly all, however small those are that read it.
+    """
+    matrices = {one.name for one in evidence.facts.parameters if one.role == "trained" and len(one.shape) > 1}
+    early = (
+        series.finite.until(step).values
+        for name, series in evidence.of_tensors("parameter_update_ratio").items()
+        if name in matrices
+    )
+    largest = [float(values.max()) for values in early if len(values)]
+    return float(np.median(largest)) if len(largest) > 1 else 0.0
 
 
 def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> None:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
-from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
 
 
 @pytest.mark.parametrize(("ratio", "peak", "grown", "is_one"), [
@@ -79,5 +81,30 @@ def test_a_loss_that_rises_with_the_targets_that_a_model_makes_for_itself_has_no
     found = evidence(
         facts=of_loss(kind="smooth_l1"), loss=np.geomspace(0.001, last, STEPS), update_ratio=np.full(STEPS, 0.005),
         **{"targets/std": deviation},
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("rates", "is_one"), [((0.9, 4.0, 4.0), True), ((0.9, 0.9, 4.0), False)])
+def test_a_first_update_is_larger_than_the_weights_if_it_is_for_most_of_them(rates, is_one):
+    """A table of embeddings is most of the norm: the update is below it, and far above all other weights."""
+    parameters = tuple(ParameterFacts(name=f"{place}.weight", shape=(8, 8)) for place in range(len(rates)))
+    facts = Facts(steps=STEPS, parameters=parameters, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    tensors = {f"{place}.weight": Series(np.arange(STEPS), np.geomspace(rate, 0.01, STEPS))
+               for place, rate in enumerate(rates)}  # fmt: skip
+    found = evidence(
+        facts=facts, loss=np.concatenate([[2.3, 7.0], np.geomspace(2.2, 0.3, STEPS - 2)]),
+        update_ratio=np.geomspace(0.9, 0.01, STEPS), weight_norm=np.linspace(1, 12, STEPS),
+    )  # fmt: skip
+    causes = diagnose(Evidence(series=found.series, tensors={"parameter_update_ratio": tensors}, facts=found.facts))
+    assert ("learning_rate_too_high" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(1.6, False), (2.0, True)])
+def test_gradients_that_reverse_say_little_while_the_loss_gets_on(last, is_one):
+    """It falls to the end, by a quarter of its first value or more: steps jump across the valley, and along it."""
+    found = evidence(
+        facts=of_loss(kind=""), loss=np.linspace(2.3, last, STEPS), update_ratio=np.full(STEPS, 0.05),
+        gradient_cosine=np.full(STEPS, -0.5),
     )  # fmt: skip
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
