@@ -125,7 +125,12 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     ),
     "parameters_not_in_optimizer": (*_STUCK, "detached_parameters", "gradients_not_zeroed"),
     "detached_parameters": _STUCK,
-    "frozen_parameters": ("learning_rate_too_low", "labels_unrelated", "stopped_too_early"),
+    "frozen_parameters": (
+        "learning_rate_too_low",
+        "learning_rate_too_high",  # a head on features that nothing has trained has to grow far
+        "labels_unrelated",
+        "stopped_too_early",
+    ),
     "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized", "dead_units"),
     "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
     "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),

@@ -188,7 +188,8 @@ def _fresh(evidence: Evidence) -> list[str]:
     """Frozen weights with the spread that PyTorch's layers start with, as far as that can be told.
 
     Linear layers and convolutions start with kaiming_uniform_(a=√5), recurrent ones with a uniform distribution up to
-    one over the root of their hidden size, embeddings with the standard normal one.
+    one over the root of their hidden size, embeddings with the standard normal one. The weights of attention, and in
+    ``torch.nn.Transformer`` all of them, start with xavier_uniform_.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     found = []
@@ -202,7 +203,10 @@ def _fresh(evidence: Evidence) -> list[str]:
             scale = 1.0
         elif kind in RECURRENT:
             scale = np.sqrt(3 * one.shape[0] / RECURRENT[kind])
-        if scale > 0 and abs(one.std * scale - 1) < 0.25:
+        fields = float(np.prod(one.shape[2:]))
+        xavier = np.sqrt((one.shape[0] + one.shape[1]) * fields / 2)
+        is_xavier = kind not in RECURRENT and kind != "Embedding" and abs(one.std * xavier - 1) < 0.1
+        if is_xavier or (scale > 0 and abs(one.std * scale - 1) < 0.25):
             found.append(one.name)
     return found
 

@@ -125,3 +125,27 @@ def test_a_frozen_recurrence_that_nothing_trained_is_told_by_its_spread(spread, 
     falling = Series(np.arange(120), np.linspace(0.7, 0.42, 120))
     causes = diagnose(Evidence(series={"loss": falling}, facts=facts))
     assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("times", "is_one"), [(1.05, True), (1.3, False)])
+def test_frozen_weights_with_the_spread_of_xavier_are_fresh(times, is_one):
+    """As all those of ``torch.nn.Transformer``; the deviation of linear layers' own would be half of it."""
+    body = ParameterFacts(name="body.weight", shape=(24, 72), std=times * (2 / 96) ** 0.5, role="frozen")
+    head = ParameterFacts(name="head.weight", shape=(2, 12), std=0.2)
+    facts = Facts(steps=120, parameters=(body, head), loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    falling = Series(np.arange(120), np.linspace(0.7, 0.42, 120))
+    causes = diagnose(Evidence(series={"loss": falling}, facts=facts))
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("role", "first"), [("frozen", "frozen_parameters"), ("trained", "learning_rate_too_high")])
+def test_a_head_on_features_that_nothing_trained_has_to_grow_far(role, first):
+    body = ParameterFacts(name="body.weight", shape=(12, 10), std=30**-0.5, role=role)
+    head = ParameterFacts(name="head.weight", shape=(1, 12), std=0.16)
+    series = {
+        "loss": np.concatenate([[2.0, 2.0, 2.0], np.geomspace(6.0, 1.2, 117)]), "update_ratio": np.geomspace(0.3, 0.02, 120),
+        "weight_norm": np.linspace(0.5, 5, 120),
+    }  # fmt: skip
+    facts = Facts(steps=120, parameters=(body, head), loss=LossFacts(kind="mse", reduction="mean"))
+    found = {name: Series(np.arange(120), values) for name, values in series.items()}
+    assert diagnose(Evidence(series=found, facts=facts))[0].code == first
