@@ -4,7 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.rates import COLLAPSED, learning_rates
 from debuggers.diagnosis.rules.relation import hits
 from debuggers.diagnosis.rules.updates import (
@@ -37,6 +37,10 @@ BEGUN = 0.1
 """Share of a constant output's loss up to which little of what there is was learnt."""
 HALF_WAY = 0.5
 """The same, of both, from which a training has not only begun, however fast its loss falls at the end."""
+LOWERED = 0.03
+"""Share of its largest by which a rate has fallen that has begun to."""
+FASTER = 0.8
+"""Share of a third's slope below which the third before it was flatter: of a cosine's first half it is 0.6 and less."""
 LITTLE = 0.3
 """The same up to which a model is still on its way where its weights are."""
 MOSTLY_LEARNT = 0.7
@@ -166,6 +170,32 @@ def _weigh_visits(argument: Argument, evidence: Evidence) -> None:
         argument.against(MODERATE, f"each of about {seen.rows:,.0f} rows has come {seen.each:.0f} times by then")
 
 
+def _cut_schedule(evidence: Evidence, progress: Progress) -> str | None:
+    """What to say of a schedule that has only begun to lower the rate, while the loss still falls; None of others.
+
+    A rate that falls faster and faster, as a cosine does in its first half, is on its way to an end that was planned
+    for later. One that falls in a line or ever more slowly says nothing of that, and neither does one that hardly falls.
+    """
+    rates, validation = learning_rates(evidence).finite, evidence.validation.finite
+    if len(rates) < FEWEST or not progress.falls_late or progress.fell < BEGUN:
+        return None
+    if len(validation) >= 3 and validation.last > validation.values.min():  # stopped for what it validated
+        return None
+    peak = int(rates.values.argmax())
+    falling = rates.since(int(rates.steps[peak]))
+    if len(falling) < FEWEST or not HALF < falling.last / falling.first < 1 - LOWERED:
+        return None
+    changes = np.diff(falling.values) / np.diff(falling.steps)
+    parts = [float(part.mean()) for part in np.array_split(changes, 3)]
+    is_smooth = bool((changes[1:] < 0).all())
+    if not is_smooth or not 0 > parts[0] > FASTER * parts[1] or not parts[1] > FASTER * parts[2]:
+        return None
+    return (
+        f"the schedule has only begun: the learning rate has fallen from {falling.first:.3g} to {falling.last:.3g}, "
+        f"faster and faster, while the loss still falls, at {progress.last:.3g}"
+    )
+
+
 def stopped_too_early(evidence: Evidence) -> Argument:
     """The loss still falls at the end, weights are not far from where they began, the validation loss is at its lowest.
 
@@ -180,6 +210,10 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     validation = evidence.validation.finite
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
+        return argument
+    if (cut := _cut_schedule(evidence, progress)) is not None:
+        argument.add(0.6, cut)
+        argument.advice = "Train to the schedule's end, or make the schedule for as many steps as there are."
         return argument
     typical = ratio.median(0.0)
     loss, way = evidence.facts.loss, travelled(evidence)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
+from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
 
 
 @pytest.mark.parametrize(
@@ -101,3 +103,30 @@ def test_a_rate_that_falls_to_a_tenth_but_for_rounding_stops_no_rule(caplog):
     rate = np.where(np.arange(STEPS) < 3, 0.2, 0.02)
     diagnose(evidence(facts=of_loss(), loss=np.full(STEPS, 2.3), learning_rate=rate))
     assert not caplog.records
+
+
+_COSINE = 0.5 + 0.5 * np.cos(np.linspace(0, np.pi, 5 * STEPS))
+
+
+@pytest.mark.parametrize(("rates", "last", "validated", "is_one"), [
+    (_COSINE[: 3 * STEPS // 2], 0.3, None, True),
+    (_COSINE[: STEPS // 4], 0.3, None, False),  # it has hardly begun to fall
+    (_COSINE, 0.3, None, False),  # to its end
+    (np.linspace(1, 0.7, STEPS), 0.3, None, False),  # a line may end anywhere
+    (np.geomspace(1, 0.7, STEPS), 0.3, None, False),  # ever more slowly
+    (np.repeat(_COSINE[: 3 * STEPS // 2 : 18], 12), 0.3, None, False),  # by epochs: what comes next is not seen
+    (_COSINE[: 3 * STEPS // 2], 1.0, None, False),  # the loss stands
+    (_COSINE[: 3 * STEPS // 2], 0.3, (1.0, 0.5, 0.6), False),  # ended for what was validated
+    (_COSINE[: 3 * STEPS // 2], 0.3, (1.0, 0.6, 0.5), True),
+])  # fmt: skip
+def test_a_schedule_that_has_only_begun_was_made_for_a_longer_training(rates, last, validated, is_one):
+    count = len(rates)
+    loss = np.concatenate([np.linspace(2.3, 1.0, count // 2), np.linspace(1.0, last, count - count // 2)])
+    steps = np.arange(count)
+    series = {"loss": loss, "update_ratio": np.full(count, 0.01), "learning_rate": 0.01 * np.asarray(rates)}
+    found = {name: Series(steps, values) for name, values in series.items()}
+    if validated:
+        found["validation/loss"] = Series(np.arange(3) * 20, np.array(validated))
+    causes = diagnose(Evidence(series=found, facts=Facts(steps=count, loss=LossFacts(kind="mse", reduction="mean"))))
+    said = [text for cause in causes if cause.code == "stopped_too_early" for text in cause.evidence]
+    assert any("schedule has only begun" in text for text in said) == is_one
