@@ -39,6 +39,7 @@ class BatchSignals:
     """Describes one batch of each sampled step; of tensors only statistics leave the step.
 
     Of what is found by itself the first counts, of what a loop tells the last, which takes the place of what was found.
+    But of as many values, those that the loss itself compares count: a loop may tell them in another unit.
     """
 
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
@@ -91,6 +92,9 @@ class BatchSignals:
         self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
+        goals = next((value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None), None)
+        if told and goals is not None and _are_values(goals, self._compared):
+            return
         if outputs is not None and (output := _first_output(outputs)) is not None:
             if told or not self._outputs:
                 with quiet_computation(output.device.type):
@@ -99,12 +103,10 @@ class BatchSignals:
             if targets is not None or self._held is None or told:
                 self._held = self._hold(output)
                 self._agreement = {}
-        if targets is not None and (told or self._columns is None):
-            values = [value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None]
-            if values:
-                if not told:
-                    self._compared = values[0]
-                self._see_targets(values[0])
+        if goals is not None and (told or self._columns is None):
+            if not told:
+                self._compared = goals
+            self._see_targets(goals)
 
     def drop(self, *, inputs: bool = False, outputs: bool = False) -> None:
         """Drops inputs or outputs of the coming step that were found by themselves and are not the batch's."""
@@ -260,6 +262,13 @@ class _Evaluation:
         self.step, self.time_ns = step, time_ns
         self.total += mean * rows
         self.rows += rows
+
+
+def _are_values(goals: torch.Tensor, others: torch.Tensor | None) -> bool:
+    """Whether two are as many values, and no classes: of one and the same rows."""
+    if others is None or goals.device != others.device or goals.numel() != others.numel():
+        return False
+    return goals.is_floating_point() and others.is_floating_point()
 
 
 def _first_output(outputs: Any) -> torch.Tensor | None:
