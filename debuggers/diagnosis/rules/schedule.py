@@ -170,11 +170,20 @@ def _weigh_visits(argument: Argument, evidence: Evidence) -> None:
         argument.against(MODERATE, f"each of about {seen.rows:,.0f} rows has come {seen.each:.0f} times by then")
 
 
+def _weigh_end(argument: Argument, evidence: Evidence) -> None:
+    """What the validation loss and the schedule say of the end."""
+    validation, rates = evidence.validation.finite, learning_rates(evidence).values
+    if argument.cause is not None and len(validation) >= 3 and validation.last <= validation.values.min():
+        argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.last:.3g})")
+    if len(rates) and float(rates[-1]) < 0.1 * float(rates.max()):
+        argument.against(STRONG, "the learning rate had fallen to less than a tenth: the schedule has come to its end")
+
+
 def _cut_schedule(evidence: Evidence, progress: Progress) -> str | None:
     """What to say of a schedule that has only begun to lower the rate, while the loss still falls; None of others.
 
     A rate that falls faster and faster, as a cosine does in its first half, is on its way to an end that was planned
-    for later. One that falls in a line or ever more slowly says nothing of that, and neither does one that hardly falls.
+    for later. One that falls in a line or ever more slowly says nothing of that, nor does one that hardly falls.
     """
     rates, validation = learning_rates(evidence).finite, evidence.validation.finite
     if len(rates) < FEWEST or not progress.falls_late or progress.fell < BEGUN:
@@ -208,7 +217,6 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    validation = evidence.validation.finite
     if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
         return argument
     if (cut := _cut_schedule(evidence, progress)) is not None:
@@ -262,11 +270,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"at {progress.last:.3g}, is hardly below that of a constant output",
         )
     _weigh_visits(argument, evidence)
-    if argument.cause is not None and len(validation) >= 3 and validation.last <= validation.values.min():
-        argument.add(MODERATE, f"the validation loss was at its lowest at the end ({validation.last:.3g})")
-    rates = learning_rates(evidence).values
-    if len(rates) and float(rates[-1]) < 0.1 * float(rates.max()):
-        argument.against(STRONG, "the learning rate had fallen to less than a tenth: the schedule has come to its end")
+    _weigh_end(argument, evidence)
     argument.advice = (
         f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
     )

@@ -143,7 +143,8 @@ def test_a_head_on_features_that_nothing_trained_has_to_grow_far(role, first):
     body = ParameterFacts(name="body.weight", shape=(12, 10), std=30**-0.5, role=role)
     head = ParameterFacts(name="head.weight", shape=(1, 12), std=0.16)
     series = {
-        "loss": np.concatenate([[2.0, 2.0, 2.0], np.geomspace(6.0, 1.2, 117)]), "update_ratio": np.geomspace(0.3, 0.02, 120),
+        "loss": np.concatenate([[2.0, 2.0, 2.0], np.geomspace(6.0, 1.2, 117)]),
+        "update_ratio": np.geomspace(0.3, 0.02, 120),
         "weight_norm": np.linspace(0.5, 5, 120),
     }  # fmt: skip
     facts = Facts(steps=120, parameters=(body, head), loss=LossFacts(kind="mse", reduction="mean"))
