@@ -9,7 +9,7 @@ import socket
 from collections.abc import Collection, Iterable
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -154,12 +154,13 @@ class Guard:
         return self._token is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
 
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s@/?#\\:\[\]]+))(?::[0-9]{1,5})?", re.IGNORECASE)
+
+
 def _name(host: str) -> str:
-    """The name in a header ``Host``, without the port; empty where it has none."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+    """The name in a header ``Host``, without the port; empty where it is anything but a name or address and a port."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower() if found else ""
 
 
 class _Headers:

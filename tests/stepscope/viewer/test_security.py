@@ -57,6 +57,15 @@ def test_this_machine_is_answered_under_its_own_names(host):
         "",
         "[",
         "localhost@evil.example",
+        "evil@127.0.0.1:8765",
+        "evil:x@127.0.0.1",
+        "127.0.0.1/evil",
+        "127.0.0.1#evil.example",
+        "127.0.0.1?evil",
+        "127.0.0.1:evil",
+        "127.0.0.1:8765:8765",
+        "[::1",
+        "[::1]x",
     ],
 )
 def test_a_name_that_another_site_had_resolve_to_this_machine_is_refused(host):
