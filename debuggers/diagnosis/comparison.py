@@ -18,7 +18,10 @@ _OF_THE_MACHINE = frozenset({"step_ms", "data_share", "process_mb", "device_mb"}
 
 @dataclass(frozen=True, slots=True)
 class FactDifference:
-    """A setting that differs, such as ``lr of group 0``, with its value in each training, or ``none``."""
+    """A setting that differs, such as ``lr of group 0``, with its value in each training.
+
+    A training without that setting has ``none``, and one that no session has observed ``not observed``.
+    """
 
     name: str
     first: str
@@ -60,7 +63,11 @@ def compare(first: Evidence, second: Evidence) -> Comparison:
     """
     facts = _settings(first.facts), _settings(second.facts)
     names = dict.fromkeys([*facts[0], *facts[1]])
-    told = [FactDifference(name, *(one.get(name, "none") for one in facts)) for name in names]
+    missing = ["none" if _is_observed(one.facts) else "not observed" for one in (first, second)]
+    told = [
+        FactDifference(name, *(one.get(name, absent) for one, absent in zip(facts, missing, strict=True)))
+        for name in names
+    ]
     ours, theirs = _all_series(first), _all_series(second)
     common = [name for name in ours if name in theirs and len(np.intersect1d(ours[name].steps, theirs[name].steps))]
     found = [found for name in common if (found := series_difference(name, ours[name], theirs[name])) is not None]
@@ -74,19 +81,25 @@ def in_order(differences: Iterable[SeriesDifference]) -> list[SeriesDifference]:
     )
 
 
+def _is_observed(facts: Facts) -> bool:
+    """Whether a session told them; what else a run holds tells no more than how many steps it has."""
+    return bool(facts.model or facts.optimizer or facts.parameters or facts.groups)
+
+
 def _settings(facts: Facts) -> dict[str, str]:
-    values: dict[str, object] = {
-        "model": facts.model,
-        "parameters": sum(int(np.prod(one.shape, dtype=np.float64)) for one in facts.parameters),
-        "optimizer": facts.optimizer,
-        "scheduler": facts.scheduler,
-        "mixed precision": facts.mixed_precision,
-        "backward passes a step": facts.backward_passes,
-        "ranks": facts.world_size,
-        "clipping": facts.clips,
-        "steps": facts.steps,
-        "error": facts.error,
-    }
+    values: dict[str, object] = {"steps": facts.steps or None, "error": facts.error}
+    if _is_observed(facts):
+        values |= {
+            "model": facts.model,
+            "parameters": sum(int(np.prod(one.shape, dtype=np.float64)) for one in facts.parameters),
+            "optimizer": facts.optimizer,
+            "scheduler": facts.scheduler,
+            "mixed precision": facts.mixed_precision,
+            "backward passes a step": facts.backward_passes,
+            "ranks": facts.world_size,
+            "clipping": facts.clips,
+            "steps": facts.steps,
+        }
     if facts.loss is not None:
         values |= {"loss": facts.loss.kind, "reduction of the loss": facts.loss.reduction}
     for name, batch in (("inputs", facts.inputs), ("outputs", facts.outputs), ("targets", facts.targets)):

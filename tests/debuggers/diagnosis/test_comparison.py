@@ -31,6 +31,16 @@ def test_settings_that_differ_are_named():
     assert comparison.facts == (FactDifference("lr of group 0", "0.1", "0.01"),)
 
 
+def test_a_training_that_nothing_has_observed_has_no_settings_of_which_to_tell_a_value():
+    unknown = Evidence(series={"loss": Series(STEPS, NOISE)}, tensors={}, facts=Facts())
+
+    found = {one.name: one.second for one in compare(evidence(NOISE), unknown).facts}
+
+    assert {"steps", "parameters", "ranks", "optimizer", "lr of group 0"} <= found.keys()
+    assert set(found.values()) == {"not observed"}
+    assert compare(unknown, unknown).facts == ()
+
+
 def test_the_rounding_of_a_rate_is_neither_a_difference_nor_shown():
     rounded = 0.1 * 0.2  # 0.020000000000000004
     assert compare(evidence(NOISE, lr=rounded), evidence(NOISE, lr=0.02)).facts == ()
