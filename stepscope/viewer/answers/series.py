@@ -57,16 +57,22 @@ def series_answer(runs: RunList, query: Query) -> Answer:
 def csv_answer(runs: RunList, query: Query) -> Answer:
     """``csv?runs=K,K&name=N&rank=0``: every point of the latest attempts in each run that has the series, by step.
 
-    With ``rank=all`` it has those of each rank, as ``rank 3 of <run>``. The columns are those of the page's own CSV, of
-    which ``min`` and ``max`` are for ranges of steps, and empty here.
+    With ``rank=all`` it has those of each rank, as ``rank 3 of <run>``. ``names`` has what each run is called, one a
+    line, for runs that have the same name. The columns are those of the page's own CSV, of which ``min`` and ``max``
+    are for ranges of steps, and empty here.
     """
     name, found = query.text("name"), []
     together = query.text("rank", "") == "all"
-    for key in query.runs():
+    keys, names = query.runs(), query.text("names", "").split("\n")
+    if names != [""] and len(names) != len(keys):
+        raise BadRequest(f"names has {len(names)} lines; expected one for each of the {len(keys)} runs")
+    called = dict(zip(keys, names, strict=False))
+    for key in keys:
         with suppress(NotFound):
             for rank in runs.run(key).head().ranks if together else [query.rank(runs, key)]:
                 with suppress(ArtifactError), runs.opened(key) as record:
-                    shown = f"rank {rank} of {record.info.name}" if together else record.info.name
+                    run = called.get(key) or record.info.name
+                    shown = f"rank {rank} of {run}" if together else run
                     found.append((shown, Series.of(record.scalar_rows(name, rank))))
     if not found:
         raise NotFound(f"none of the runs has a scalar {name[:200]!r} of that rank")

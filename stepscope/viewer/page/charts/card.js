@@ -193,8 +193,10 @@ export class Card {
       const runs = await Promise.all(this.runs().map(async (run) => ({ run: run.name, answer: await loader.all({ run: run.key, name, rank: run.rank }) })));
       const { source } = this.board.context;
       if (source.live && runs.some(({ answer }) => answer.meta.form === "ranges")) {
-        const keys = [...new Set(this.runs().map(({ key }) => key))];
-        download(`${name}.csv`, source.url(address("csv", { runs: keys.join(","), name, rank: ranks.choice() })));
+        const keys = new Set(this.runs().map(({ key }) => key));
+        const shown = this.board.context.runs.filter(({ key }) => keys.has(key));
+        const names = shown.map((run) => run.name.replaceAll("\n", " ")).join("\n");
+        download(`${name}.csv`, source.url(address("csv", { runs: shown.map(({ key }) => key).join(","), names, name, rank: ranks.choice() })));
         return;
       }
       download(`${name}.csv`, new Blob([csvOf(name, runs)], { type: "text/csv" }));

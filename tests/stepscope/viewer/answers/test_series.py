@@ -150,6 +150,19 @@ def test_csv_has_every_point_as_it_is_and_is_made_in_parts(runs, run):
             answer(runs, f"csv?runs={key}&{wrong}")
 
 
+def test_csv_calls_runs_of_one_name_as_it_is_told(tmp_path):
+    for folder in ("a", "b"):
+        with stepscope.open_run(tmp_path / folder / "exp", sinks=[]) as run:
+            run.scalar("loss", 0.5, step=7)
+    with closing(RunList([tmp_path])) as runs:
+        keys = ",".join(one.key for one in sorted(runs.all(), key=lambda one: str(one.folder)))
+        asked = f"csv?runs={keys}&name=loss&names="
+        found = b"".join(answer(runs, f"{asked}a/exp%0Ab/exp").chunks()).decode().splitlines()
+        assert [row["run"] for row in csv.DictReader(found)] == ["a/exp", "b/exp"]
+        with pytest.raises(BadRequest, match="names has 1 lines; expected one for each of the 2 runs"):
+            answer(runs, f"{asked}a/exp")
+
+
 def test_csv_has_all_ranks_if_asked(tmp_path):
     for rank, name in enumerate(("loss", "loss", "else")):
         with stepscope.open_run(tmp_path / "runs/exp1", sinks=[], rank=rank, resume=rank > 0) as run:
