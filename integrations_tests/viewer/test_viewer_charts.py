@@ -280,18 +280,64 @@ def test_no_label_of_an_axis_is_cut_off(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for part in range(5):
             run.scalar("tokens", part * 0.5e16, step=part * 500_000)
+            run.scalar("nan", math.nan, step=(part + 2) * 500_000)
     room = """over => {
         const pen = document.createElement("canvas").getContext("2d");
         pen.font = "11px system-ui, sans-serif";
         const [inner, outer] = [over.getBoundingClientRect(), over.parentElement.getBoundingClientRect()];
         const wide = (text) => pen.measureText(text).width;
-        return [inner.left - outer.left - wide("1.5e16"), outer.right - inner.right - wide("2,000,000") / 2];
+        const [left, right] = [inner.left - outer.left, outer.right - inner.right];
+        return [left - wide("1.5e16"), left - wide("1,000,000") / 2, right - wide("2,000,000") / 2];
     }"""
     with viewer_of(page, tmp_path / "run") as url:
         page.goto(f"{url}#/charts")
-        left, right = drawn(page, "tokens").locator(".u-over").evaluate(room)
+        left, _, right = drawn(page, "tokens").locator(".u-over").evaluate(room)
+        _, without_heights, _ = drawn(page, "nan").locator(".u-over").evaluate(room)
     assert left >= 15  # the ticks, and what is between them and the labels
-    assert right >= 0
+    assert min(without_heights, right) >= 0
+
+
+@pytest.mark.slow
+def test_what_browsers_tell_of_observers_of_sizes_is_no_error(browser, tmp_path):
+    page, _ = browser
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=0)
+    told = """() => new Promise((resolve) => {
+        addEventListener("error", ({ message }) => resolve(message), { once: true });
+        const box = document.body.appendChild(document.createElement("div"));
+        new ResizeObserver(() => (box.style.height = `${box.offsetHeight + 1}px`)).observe(box);
+        setTimeout(() => resolve("nothing"), 10_000);
+    })"""
+    with viewer_of(page, tmp_path / "run") as url:
+        page.goto(f"{url}#/charts")
+        drawn(page, "loss")
+        assert page.evaluate(told).startswith("ResizeObserver loop")
+        page.evaluate("() => void setTimeout(() => { throw new Error('a defect'); })")
+        expect(page.locator(".errors p")).to_have_count(1)
+        expect(page.locator(".errors p")).to_contain_text("a defect")
+
+
+@pytest.mark.slow
+def test_a_single_value_has_its_time_on_the_clock_axis(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        run.scalar("loss", 1.0, step=5)
+    listen = """() => {
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        window.written = [];
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
+            window.written.push(text);
+            write.call(this, text, ...where);
+        };
+    }"""
+    with viewer_of(page, tmp_path / "run") as url:
+        page.goto(f"{url}#/charts")
+        drawn(page, "loss")
+        page.evaluate(listen)
+        page.get_by_role("button", name="Clock", exact=True).click()
+        expect(page).to_have_url(re.compile("x=wall"))
+        until(lambda: any(re.fullmatch(r"\d\d:\d\d:\d\d\.\d", text) for text in page.evaluate("() => window.written")))
+        times = [text for text in page.evaluate("() => window.written") if ":" in text]
+        assert len(set(times)) == len(times) > 1
 
 
 @pytest.mark.slow

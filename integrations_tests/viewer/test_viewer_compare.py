@@ -136,6 +136,28 @@ def test_an_axis_keeps_the_runs_that_are_dragged_over(page, compare):
 
 
 @pytest.mark.slow
+def test_no_label_of_an_axis_lies_over_another(page, tmp_path):
+    for place, size in enumerate((1.0234e-5, 1.0)):
+        config = {f"setting_{number}": size * (number + 1.2345) for number in range(10)}
+        with stepscope.open_run(tmp_path / f"run_{place}", sinks=[], config=config) as run:
+            run.scalar("loss", size, step=0)
+    overlaps = """texts => {
+        const boxes = texts.map((text) => text.getBoundingClientRect());
+        const meets = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+        return boxes.filter((one, place) => boxes.some((other, at) => at > place && meets(one, other))).length;
+    }"""
+    with viewer(tmp_path) as url:
+        keys = [run["key"] for run in page.request.get(f"{url}api/runs").json()["runs"]]
+        for width, axes in ((900, 8), (1280, 9)):
+            page.set_viewport_size({"width": width, "height": 800})
+            show(page, f"{url}#/compare?runs={','.join(keys)}")
+            page.reload()
+            expect(page.locator("svg.parallel .axis")).to_have_count(axes)
+            assert page.locator("svg.parallel text").evaluate_all(overlaps) == 0
+        page.goto("about:blank")
+
+
+@pytest.mark.slow
 def test_a_run_that_cannot_be_read_is_named_and_not_waited_for(browser, tmp_path):
     page, complaints = browser
     names = [f"{name}-{'x' * 40}" for name in ("sound", "other", "broken")]

@@ -10,11 +10,11 @@ const { logPlaces } = await import(new URL("charts/grid.js", PAGE));
 const { smoothed } = await import(new URL("charts/smoothing.js", PAGE));
 const { extended, extremes, lineOf, nearest, placesOf } = await import(new URL("charts/line.js", PAGE));
 const { alone, cells, union } = await import(new URL("charts/joined.js", PAGE));
-const { divisorOf } = await import(new URL("charts/heights.js", PAGE));
+const { divisorOf, drawable, logHeights } = await import(new URL("charts/heights.js", PAGE));
 const { barPixels, spread } = await import(new URL("histograms/spread.js", PAGE));
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
-const { groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
-const { durationText, durationTexts, numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
+const { Catalogue, groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
+const { clockTexts, durationText, durationTexts, numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
 const { toldApart } = await import(new URL("shell/run_names.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
 const { nameText, visible } = await import(new URL("text/visible.js", PAGE));
@@ -139,6 +139,30 @@ test("durations have no 60th second or minute, and those of an axis differ", () 
   assert.deepEqual(durationTexts([90000, 91200, 92400]), ["25 h 0 min", "25 h 20 min", "25 h 40 min"]);
 });
 
+test("times of the clock at an axis differ and are as short as they can be", () => {
+  const at = (...parts) => new Date(2026, 10, 27, ...parts).getTime() / 1000;
+  const texts = (from, apart) => clockTexts([0, 1, 2].map((place) => from + place * apart));
+  assert.deepEqual(texts(at(9, 27, 30), 5e-4), [":30.0000", ":30.0005", ":30.0010"]);
+  assert.deepEqual(texts(at(9, 27, 59), 0.5), ["09:27:59.0", "09:27:59.5", "09:28:00.0"]);
+  assert.deepEqual(texts(at(9, 27, 58), 1), ["09:27:58", "09:27:59", "09:28:00"]);
+  assert.deepEqual(texts(at(9, 58), 60), ["09:58", "09:59", "10:00"]);
+  assert.deepEqual(texts(at(18), 6 * 3600), ["18:00", "Nov 28", "06:00"]);
+  assert.deepEqual(texts(at(0), 86_400), ["Nov 27", "Nov 28", "Nov 29"]);
+  assert.deepEqual(clockTexts([at(9, 27, 30)]), ["09:27:30"]);
+  assert.deepEqual(clockTexts([]), []);
+});
+
+test("a group that is called as the pinned ones is another one", async () => {
+  const names = ["Pinned/loss", "Pinned", "loss"].map((name) => ({ name, kind: "scalar", count: 1, last_step: 0, last_value: 1 }));
+  const catalogue = new Catalogue({ json: async () => ({ position: "1", names }) });
+  await catalogue.load({ key: "k", rank: null, id: "k" });
+  const groups = catalogue.groups(() => true, new Set(["loss", "Pinned/loss"]));
+  assert.deepEqual(groups.map(({ title, entries }) => [title, entries.map(({ name }) => name)]), [
+    ["Pinned", ["loss", "Pinned/loss"]], ["", ["loss", "Pinned"]], ["Pinned", ["Pinned/loss"]],
+  ]);
+  assert.equal(new Set(groups.map(({ key }) => key)).size, 3);
+});
+
 test("runs of one name are told apart by their folders", () => {
   const names = (...folders) => toldApart(folders.map((folder) => ({ name: folder.split("/").at(-1), folder }))).map(({ name }) => name);
   assert.deepEqual(names("/r/a/exp", "/r/b/exp", "/r/other"), ["a/exp", "b/exp", "other"]);
@@ -190,8 +214,13 @@ test("a logarithmic axis has as many lines as there is room for, at the ends of 
 });
 
 test("on a logarithmic axis the ends of the numbers are drawn where there are ticks", () => {
-  const column = cells([5e-324, 0, -1, 2, Number.MAX_VALUE], Int32Array.of(0, 1, 2, 3, 4), 5, true);
-  assert.deepEqual(column, [1e-300, null, null, 2, 1e300]);
+  const drawn = (...values) => drawable([cells(values, Int32Array.from(values.keys()), values.length, true)], true);
+  assert.deepEqual(drawn(5e-324, 0, -1, NaN, 2).columns, [[1e-300, null, null, null, 2]]);
+  for (const values of [[1e299, 1e301, Number.MAX_VALUE], [5e-324, 1e-310, 1e-299]]) {
+    const { divisor, columns: [column] } = drawn(...values);
+    assert.deepEqual(column.map((one) => Math.round(Math.log10(one) + Math.log10(divisor))), values.map((one) => Math.round(Math.log10(one))));
+    assert.ok(logPlaces(...logHeights(column[0], column[2])).length >= 2);
+  }
 });
 
 test("what cannot be seen in a name is shown, and what a person writes stays", () => {

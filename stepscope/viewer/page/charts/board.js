@@ -44,7 +44,7 @@ export class Board {
     this.list = new VirtualList(host, (entry, group) => new Card(this, entry, group), (group, closed) => this.heading(group, closed));
     /** @type {Set<string>} */
     this.pinned = new Set();
-    /** @type {Set<string>} titles of groups */
+    /** @type {Set<string>} keys of groups */
     this.closed = new Set();
     this.search = "";
     this.marked = "";
@@ -159,8 +159,8 @@ export class Board {
   }
 
   /** @param {import("./catalogue.js").Group} group @param {boolean} closed */
-  heading({ title, entries }, closed) {
-    const button = element("button", { class: "fold", "aria-expanded": String(!closed), title: title, click: () => this.toggle("closed", title) },
+  heading({ key, title, entries }, closed) {
+    const button = element("button", { class: "fold", "aria-expanded": String(!closed), title: title, click: () => this.toggle("closed", key) },
       `${closed ? "▸" : "▾"} ${shortened(title, 80) || "general"}`, element("span", { class: "note" }, String(entries.length)));
     return element("h2", { class: "group" }, button);
   }

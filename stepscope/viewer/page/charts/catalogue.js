@@ -4,11 +4,12 @@ import { jsonNumber } from "../data/columns.js";
 
 /**
  * @typedef {{name: string, of: Map<string, {count: number, last_step: number, last_value: number | null}>}} Entry
- * @typedef {{title: string, entries: Entry[]}} Group
+ * @typedef {{key: string, title: string, entries: Entry[]}} Group ``key`` is the title, but of the pinned ones
  */
 
 const BY_NAME = new Intl.Collator("en", { numeric: true });
-export const PINNED = "Pinned";
+/** No name has such a group, as one with the title of the pinned ones may. */
+const PINNED = "/Pinned";
 /** What a run records of its machine. */
 export const SYSTEM = "system";
 const LAST = ["diagnosis", SYSTEM];
@@ -60,16 +61,16 @@ export class Catalogue {
     /** @type {Map<string, Group>} */
     const groups = new Map();
     /** @type {Group} */
-    const general = { title: "", entries: [] };
+    const general = { key: "", title: "", entries: [] };
     const first = this.sorted.filter(({ name }) => pinned.has(name));
-    if (first.length) groups.set(`/${PINNED}`, { title: PINNED, entries: first });
+    if (first.length) groups.set(PINNED, { key: PINNED, title: PINNED.slice(1), entries: first });
     groups.set("", general);
     for (const entry of this.sorted) {
       if (!found(entry.name)) continue;
       const title = groupOf(entry.name);
       const group = groups.get(title);
       if (group) group.entries.push(entry);
-      else groups.set(title, { title, entries: [entry] });
+      else groups.set(title, { key: title, title, entries: [entry] });
     }
     for (const title of LAST) {
       const last = groups.get(title);

@@ -25,10 +25,14 @@ function widest({ ctx }, labels, font) {
 export const roomLeft = (least, font) => (chart, labels) => Math.max(least, Math.ceil(widest(chart, labels, font)) + BESIDE);
 
 /**
- * What is around a chart: on the right, half of a label below that may be in the middle of the last place.
+ * What is around a chart: on both sides, half of a label below that may be in the middle of the first or the last place.
+ * On the left, this is where the y axis is, if there is one: where no value is finite, there is none.
  * @param {string} font @returns {import("uplot").Padding}
  */
-export const paddings = (font) => [ABOVE, (chart) => Math.max(LEAST_RIGHT, Math.ceil(widest(chart, /** @type {any} */ (chart.axes[0])._values, font) / 2) + 1), 0, 0];
+export function paddings(font) {
+  const half = (/** @type {any} */ chart) => Math.max(LEAST_RIGHT, Math.ceil(widest(chart, chart.axes[0]._values, font) / 2) + 1);
+  return [ABOVE, half, 0, (chart, _, [, , , hasHeights]) => (hasHeights ? 0 : half(chart))];
+}
 
 /**
  * How a line's points look: all where they have room, otherwise those that no line joins.

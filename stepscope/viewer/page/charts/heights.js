@@ -1,11 +1,12 @@
 /** What the y axis of a chart shows, and by what its values are divided: uPlot draws neither all ranges nor all sizes. */
 import uPlot from "uplot";
-import { LEAST } from "./joined.js";
 
 const SAME = 1e-4; // labels have five digits
 const [SMALL, LARGE] = [1e-20, 1e24];
 const LEAST_POWER = -300; // of what is smaller, a power of ten has few digits, or is 0
 const DIGITS = 6;
+/** On a logarithmic axis, a power of ten below it would be followed by 0: uPlot would look for ticks for ever. */
+const LEAST = 1e-300;
 
 /**
  * What the y axis shows. Values that differ by less than its labels could tell apart are one line in the middle: uPlot
@@ -53,5 +54,5 @@ export function divisorOf(columns) {
 export function drawable(columns, log) {
   const divisor = divisorOf(columns);
   const divided = (/** @type {number} */ value) => (log ? Math.max(LEAST, value / divisor) : value / divisor);
-  return { divisor, columns: divisor === 1 ? columns : columns.map((column) => Array.from(column, (value) => value && divided(value))) };
+  return { divisor, columns: divisor === 1 && !log ? columns : columns.map((column) => Array.from(column, (value) => value && divided(value))) };
 }

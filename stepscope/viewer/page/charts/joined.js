@@ -27,9 +27,6 @@ export function union(lists) {
   }
 }
 
-/** Of powers of ten beyond these, the next one is 0 or infinite: uPlot would look for ticks on a logarithmic axis for ever. */
-export const [LEAST, MOST] = [1e-300, 1e300];
-
 /**
  * @param {ArrayLike<number>} values
  * @param {Int32Array} at
@@ -43,7 +40,7 @@ export function cells(values, at, length, positive) {
   for (let index = 0; index < at.length; index++) {
     const value = values[index];
     const isDrawn = Number.isFinite(value) && (!positive || value > 0);
-    column[at[index]] = !isDrawn ? null : positive ? Math.min(Math.max(value, LEAST), MOST) : value;
+    column[at[index]] = isDrawn ? value : null;
   }
   return column;
 }

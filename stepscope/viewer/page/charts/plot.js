@@ -1,7 +1,7 @@
 /** One uPlot: the lines of a series, one for each run, over each other. */
 import uPlot from "uplot";
 import { cssColour } from "../dom.js";
-import { durationTexts, tickText } from "../text/format.js";
+import { clockTexts, durationTexts, stepTexts, tickText } from "../text/format.js";
 import { runDash } from "../shell/theme.js";
 import { axisOf, paddings, pointsOf, roomLeft } from "./grid.js";
 import { drawable, heights, logHeights } from "./heights.js";
@@ -34,8 +34,14 @@ const SHARED = { key: "charts", setSeries: false, scales: /** @type {[string, nu
 /** @param {string} colour #rrggbb @param {number} part */
 const faded = (colour, part) => `${colour}${Math.round(255 * part).toString(16).padStart(2, "0")}`;
 
+const TIME_SPACE = 76;
+const PLACE_TEXTS = { step: stepTexts, relative: durationTexts, wall: clockTexts };
+
 /** Pixels that a step's label takes. @param {number} last */
 const labelSpace = (last) => Math.max(50, last.toLocaleString("en", { maximumFractionDigits: 0 }).length * 6.5 + 10);
+
+/** What places there are: around a single time, uPlot shows years. @param {uPlot} chart @param {number} low @param {number} high @returns {[number, number]} */
+const endsOf = ({ data: [x] }, low, high) => (x.length === 1 ? [x[0], x[0]] : [low, high]);
 
 export class Plot {
   /**
@@ -110,9 +116,9 @@ export class Plot {
       bands,
       legend: { show: false },
       padding: paddings(FONT),
-      scales: { x: { time: this.look.axis === "wall", range: (_, low, high) => this.range(low, high) }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
+      scales: { x: { time: this.look.axis === "wall", range: (chart, low, high) => this.range(...endsOf(chart, low, high)) }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
       axes: [
-        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : this.look.axis === "relative" ? 70 : 50), values: this.look.axis === "relative" ? (_, ticks) => durationTexts(ticks) : this.look.axis === "step" ? (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : "")) : undefined },
+        { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : TIME_SPACE), values: (_, ticks) => PLACE_TEXTS[this.look.axis](ticks) },
         { ...axis, ...axisOf(log), size: roomLeft(56, FONT), values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
       ],
       cursor: {

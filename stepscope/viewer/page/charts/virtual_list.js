@@ -41,7 +41,7 @@ export class VirtualList {
     this.observer.observe(host);
   }
 
-  /** @param {import("./catalogue.js").Group[]} groups @param {Set<string>} closed titles */
+  /** @param {import("./catalogue.js").Group[]} groups @param {Set<string>} closed keys */
   set(groups, closed) {
     this.groups = groups;
     this.closed = closed;
@@ -55,12 +55,12 @@ export class VirtualList {
     this.rows = [];
     let top = 0;
     for (const group of this.groups) {
-      const closed = this.closed.has(group.title);
-      this.rows.push({ key: `heading ${group.title} ${closed} ${group.entries.length}`, top, height: HEADING_HEIGHT, heading: group, entries: [] });
+      const closed = this.closed.has(group.key);
+      this.rows.push({ key: `heading ${group.key} ${closed} ${group.entries.length}`, top, height: HEADING_HEIGHT, heading: group, entries: [] });
       top += HEADING_HEIGHT;
       for (let first = 0; !closed && first < group.entries.length; first += this.columns) {
         const entries = group.entries.slice(first, first + this.columns);
-        this.rows.push({ key: group.title, top, height: CARD_HEIGHT, heading: null, entries });
+        this.rows.push({ key: group.key, top, height: CARD_HEIGHT, heading: null, entries });
         top += CARD_HEIGHT + GAP;
       }
     }
@@ -87,7 +87,7 @@ export class VirtualList {
       const isSeen = row.top < top + innerHeight && row.top + row.height > top;
       if (row.heading) {
         const { heading } = row;
-        this.place(kept, row.key, () => ({ element: this.makeHeading(heading, this.closed.has(heading.title)), resize: () => undefined, close: () => undefined }), row, 0, this.width);
+        this.place(kept, row.key, () => ({ element: this.makeHeading(heading, this.closed.has(heading.key)), resize: () => undefined, close: () => undefined }), row, 0, this.width);
       }
       for (const [column, entry] of row.entries.entries()) {
         const item = this.place(kept, `${row.key}\n${entry.name}`, () => this.makeCard(entry, row.key), row, column * (width + GAP), width);

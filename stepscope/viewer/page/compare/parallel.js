@@ -9,7 +9,9 @@ const LETTER = 7;
 const BOTTOM = HEIGHT - 22;
 /** As far from an end of an axis, a pointer is taken to be at it. */
 const NEAR = 8;
-export const MOST_AXES = 9;
+const MOST_AXES = 9;
+/** As far apart, the numbers below two axes do not touch. */
+const LEAST_APART = 104;
 /** The class of a picture while somebody drags in it: it must not be drawn anew then. */
 export const DRAGGED = "dragged";
 
@@ -32,6 +34,9 @@ function svg(tag, attributes, ...children) {
  *
  * @typedef {Record<string, [number, number]>} Brushes the chosen range of each axis that has one
  */
+
+/** How many axes have room beside each other. @param {number} width in pixels */
+export const axesAcross = (width) => Math.max(2, Math.min(MOST_AXES, 1 + Math.floor((width - 2 * SIDE) / LEAST_APART)));
 
 /** A logarithmic axis where positive values span more than two decades. @param {Axis} axis */
 function scaleOf({ values }) {

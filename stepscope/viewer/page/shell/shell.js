@@ -16,6 +16,9 @@ const LOOK_FOR_RUNS_MS = 10_000;
 /** As many runs as have a colour of their own. */
 const MOST_NAMED = 8;
 
+/** Not so, that observers of sizes have more to do in the next frame: browsers tell pages of that as of an error. @param {ErrorEvent} event */
+const isError = ({ error, message }) => !!error || !message.startsWith("ResizeObserver loop");
+
 /** @param {import("../context.js").RunInfo[]} runs */
 const ranksOf = (runs) => runs.map(({ key, ranks }) => `${key} ${ranks}`).join(";");
 
@@ -72,7 +75,7 @@ export class Shell {
       this.route();
       if (this.source.live && this.chosen().length < this.chosenKeys().length) void this.findRuns();
     });
-    window.addEventListener("error", (event) => this.messages.fail(event.error ?? event.message));
+    window.addEventListener("error", (event) => isError(event) && this.messages.fail(event.error ?? event.message));
     window.addEventListener("unhandledrejection", (event) => this.messages.fail(event.reason));
     await this.lookForRuns();
     this.route();

@@ -24,6 +24,9 @@ export function tickText(value) {
 /** A step; of one that a number in a browser does not hold exactly, the nearest. @param {number} step */
 export const stepText = (step) => `${Math.abs(step) > Number.MAX_SAFE_INTEGER ? "≈ " : ""}${step.toLocaleString("en")}`;
 
+/** Steps at an axis: there is none between two. @param {number[]} ticks */
+export const stepTexts = (ticks) => ticks.map((tick) => (Number.isInteger(tick) ? tick.toLocaleString("en") : ""));
+
 /** @param {number} seconds */
 export function durationText(seconds) {
   const [size, sign] = [Math.abs(seconds), seconds < 0 ? "-" : ""];
@@ -50,8 +53,29 @@ export function durationTexts(ticks) {
   return ticks.map((tick) => {
     const [units, sign] = [Number(Math.abs(tick).toFixed(digits(1))), tick < 0 ? "-" : ""];
     const [hours, minutes, seconds] = [Math.floor(units / 3600), Math.floor(units / 60) % 60, (units % 60).toFixed(digits(1))];
-    const two = (/** @type {string} */ part) => (part.split(".")[0].length < 2 ? `0${part}` : part);
-    return apart >= 60 ? `${sign}${hours} h ${minutes} min` : `${sign}${hours}:${two(String(minutes))}:${two(seconds)}`;
+    return apart >= 60 ? `${sign}${hours} h ${minutes} min` : `${sign}${hours}:${two(minutes)}:${Number(seconds) < 10 ? "0" : ""}${seconds}`;
+  });
+}
+
+const DAY = 86_400;
+const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
+
+/**
+ * Times of the clock at an axis, with as many digits as tell them apart; days by their date.
+ * @param {number[]} ticks in seconds since 1970, as far from each other as the first two
+ */
+export function clockTexts(ticks) {
+  const apart = ticks.length > 1 ? ticks[1] - ticks[0] : 1;
+  const digits = Math.min(6, Math.max(0, Math.ceil(-Math.log10(apart) - 1e-9)));
+  return ticks.map((tick) => {
+    const whole = new Date(Math.floor(tick + 10 ** -digits / 2) * 1000);
+    const [hours, minutes] = [whole.getHours(), whole.getMinutes()];
+    if (apart >= DAY || (apart >= 60 && !hours && !minutes)) {
+      return whole.toLocaleDateString("en", apart >= 27 * DAY ? { year: "numeric", month: "short" } : { month: "short", day: "numeric" });
+    }
+    if (apart >= 60) return `${two(hours)}:${two(minutes)}`;
+    const part = digits ? (tick - Math.floor(tick)).toFixed(digits).slice(1) : "";
+    return `${apart >= 0.01 ? `${two(hours)}:${two(minutes)}` : ""}:${two(whole.getSeconds())}${part}`;
   });
 }
 

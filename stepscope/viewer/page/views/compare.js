@@ -3,7 +3,7 @@ import { address } from "../data/address.js";
 import { paced } from "../data/paced.js";
 import { quoted } from "../charts/files.js";
 import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
-import { DRAGGED, MOST_AXES, parallelCoordinates } from "../compare/parallel.js";
+import { DRAGGED, axesAcross, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
 import { afterPause, download, element, shortened } from "../dom.js";
 import { whenRead, whenReleased } from "../parts/released.js";
@@ -147,7 +147,8 @@ class Comparison {
     const all = columnsOf(rows, this.statistic.value);
     const { passes, unknown } = filterOf(this.filter.value, all);
     const columns = all.filter((column) => column.id === "run" || this.equal.checked || !isEqual(column, rows));
-    const axes = columns.filter((column) => column.kind !== "about" && rows.filter((row) => Number.isFinite(column.value(row))).length > 1).slice(0, MOST_AXES);
+    const width = Math.max(480, this.plot.clientWidth);
+    const axes = columns.filter((column) => column.kind !== "about" && rows.filter((row) => Number.isFinite(column.value(row))).length > 1).slice(0, axesAcross(width));
     const inBrushes = (/** @type {Row} */ row) => axes.every((column) => {
       const range = this.brushes[column.id];
       const value = Number(column.value(row));
@@ -161,7 +162,7 @@ class Comparison {
     if (axes.length > 1 && rows.length > 1) {
       const lines = rows.map((row) => ({ key: row.key, name: row.name, place: runs.findIndex(({ key }) => key === row.key), passes: shown.includes(row) }));
       const numbers = axes.map((column) => ({ id: column.id, title: column.title, values: rows.map((row) => { const value = column.value(row); return typeof value === "number" ? value : null; }) })); // prettier-ignore
-      this.plot.append(parallelCoordinates(numbers, lines, this.brushes, (id, range) => this.brush(id, range), Math.max(480, this.plot.clientWidth)));
+      this.plot.append(parallelCoordinates(numbers, lines, this.brushes, (id, range) => this.brush(id, range), width));
     }
     this.shown = { rows: shown, columns };
     this.drawTable(shown, columns);
