@@ -122,6 +122,18 @@ def test_histograms_of_two_runs_lie_over_each_other_in_each_form(page, served):
     assert not serious_findings(page)
 
 
+@pytest.mark.slow
+def test_histograms_are_in_the_groups_of_their_names(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for name in ("logits", "general/logits", "a/fc.weight"):
+            run.histogram(name, [0.0, 1.0], step=0)
+    with viewer(tmp_path) as url:
+        page.goto(f"{url}#/histograms")
+        expect(page.locator("h2.group")).to_have_count(3)
+        assert sorted(page.locator("h2.group").all_text_contents()) == ["a 1", "general 1", "general 1"]
+        page.goto("about:blank")
+
+
 def test_histograms_are_those_of_the_rank_that_is_chosen(page, tmp_path):
     for rank, count in enumerate((10, 20)):
         with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:

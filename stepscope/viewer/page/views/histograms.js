@@ -1,6 +1,6 @@
 /** The histograms of all tensors over the steps: of several runs over each other, with a slider for all steps. */
 import { address } from "../data/address.js";
-import { matcher } from "../charts/catalogue.js";
+import { groupOf, matcher } from "../charts/catalogue.js";
 import { VirtualList } from "../charts/virtual_list.js";
 import { afterPause, element, shortened } from "../dom.js";
 import { ofEachRun } from "../data/each_run.js";
@@ -113,13 +113,13 @@ class Gallery {
   arrange() {
     const { found, error } = matcher(this.search.value);
     const names = [...this.entries.keys()].filter(found).sort(BY_NAME.compare);
-    /** @type {Map<string, {title: string, entries: any[]}>} */
+    /** @type {Map<string, {key: string, title: string, entries: any[]}>} */
     const groups = new Map();
     for (const name of names) {
-      const title = name.slice(0, Math.max(0, name.indexOf("/"))) || "general";
-      const group = groups.get(title) ?? { title, entries: [] };
+      const key = groupOf(name);
+      const group = groups.get(key) ?? { key, title: key || "general", entries: [] };
       group.entries.push(this.entries.get(name));
-      groups.set(title, group);
+      groups.set(key, group);
     }
     this.found.textContent = error || (this.search.value ? `${names.length} of ${counted(this.entries.size, "name")}` : counted(this.entries.size, "name"));
     this.note.hidden = names.length > 0 || !this.loaded;
