@@ -67,7 +67,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity), ``log_mse`` (a
             logarithm of squared errors, as in decibels), ``hinge`` and ``soft_margin`` (of scores with targets of 1 and
             -1, or of differences of two sides that are trained, as of triplets and ranks), ``multi_margin``,
-            ``contrast`` (draws some pairs together and others apart); ``""`` for others, or if there are several.
+            ``contrast`` (draws some pairs together and others apart), ``overlap`` (the negative of a share of what
+            overlaps, as in dice); ``""`` for others, or if there are several.
         reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
             divided by the number of its summands or of the batch's rows, with the summands of a row as ``factor``;
             ``none`` where nothing was reduced.

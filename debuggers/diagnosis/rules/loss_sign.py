@@ -32,6 +32,8 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         argument.add(CERTAIN, "the loss falls as errors grow: it is a logarithm of their squares, with a minus sign")
     if loss.negated and loss.kind == "cosine":
         argument.add(0.85, "the cosine similarity of outputs and constants is minimised, and drawn to nothing else")
+    if any(one.negated and one.kind == "overlap" and _counts_classes(evidence, one) for one in (loss, *loss.parts)):
+        argument.add(CERTAIN, "the share in which outputs and targets overlap is minimised: 1 minus it is the loss")
     if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and series.last < -1e-6:
         reached = evidence["targets/max"].finite
         if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
@@ -69,6 +71,11 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     add_exchanged(argument, evidence)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _counts_classes(evidence: Evidence, loss: LossFacts) -> bool:
+    """Whether what outputs are multiplied with are targets of 0 and 1, and no costs: what is cheap is to be likely."""
+    return loss.before == "softmax" or len(evidence["targets/classes"]) > 0
 
 
 def _steepens(evidence: Evidence, progress: Progress) -> bool:

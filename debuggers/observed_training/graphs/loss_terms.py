@@ -18,6 +18,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
 from debuggers.observed_training.graphs.loss_formulas import PICKING, log_probabilities, written_out
 from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.observed_training.graphs.margins import margin_of
+from debuggers.observed_training.graphs.overlaps import overlap_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 
@@ -75,6 +76,8 @@ class LossTerms:
                 return [term]
             if (contrast := contrast_of(name, node)) is not None:
                 return [way.ends("contrast", contrast.number, node, contrast=contrast)]
+            if (overlap := overlap_of(name, node)) is not None:
+                return [way.ends("overlap", overlap.outputs, overlap.product, sign=-1.0)]
             if len(inner) > 1 and name in _JOINING:
                 return self._joined(name, node, way)
             if len(inner) != 1:

@@ -129,7 +129,8 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
     while shown is not None and operator(shown) == "Expand" and operands(shown):
         shown = operands(shown)[0]
     outputs_shape = () if shown is None else shape_of(shown)
-    targets = _targets(term)
+    # Of classes that a softmax chooses from, one-hot targets are compared with what stands before it.
+    targets = None if term.kind == "overlap" and before == "softmax" else _targets(term)
     targets_shape = () if targets is None else unexpanded_shape(targets)
     expanded = shown is not term.outputs or (targets is not None and targets_shape != tuple(targets.shape))
     broadcast = expanded and term.kind not in ("nll", "cross_entropy")

@@ -84,3 +84,15 @@ def test_a_loss_without_a_bound_steepens_on_its_way_down(first, last, norm, is_o
         facts=of_loss(kind=""), loss=loss, **{"total_norm/gradients": np.geomspace(1, norm, STEPS)},
     )  # fmt: skip
     assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("negated", "before", "classes", "is_one"), [
+    (True, "sigmoid", 2, True), (False, "sigmoid", 2, False), (True, "sigmoid", 0, False), (True, "softmax", 0, True),
+])  # fmt: skip
+def test_an_overlap_that_is_minimised_has_the_wrong_sign(negated, before, classes, is_one):
+    """Unless it is of costs, which are not 0 and 1."""
+    found = evidence(
+        facts=of_loss(kind="overlap", reduction="none", negated=negated, before=before),
+        **({"targets/classes": np.full(STEPS, classes)} if classes else {}),
+    )
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
