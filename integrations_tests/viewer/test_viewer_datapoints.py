@@ -1,5 +1,7 @@
 """Datapoints, images, texts, tables, curves, files and alerts as a person sees them in the viewer's page."""
 
+import re
+
 import numpy as np
 import psutil
 import pytest
@@ -258,7 +260,10 @@ def test_tables_sort_and_curves_are_drawn(page):
     shown.get_by_role("button", name="count").click()
     assert shown.locator("tbody td.number").all_inner_texts() == ["30", "3", "1"]
     shown.get_by_role("tab", name="Curves").click()
+    shown.get_by_text("3 points, 2 of them NaN or infinite").wait_for()
+    shown.get_by_text("roc", exact=True).click()
     shown.get_by_role("img", name="roc. digits-0: 3 points, last 1").wait_for()
+    shown.get_by_text(re.compile("3 points$")).wait_for()
 
 
 def test_a_file_is_saved_and_not_shown(page):

@@ -84,6 +84,7 @@ def _record_the_rest(run, notes):
     for step in (0, 10):
         run.at(step).text("notes", f"# Step {step}\n\n**bold** {SCRIPT} [bad](javascript:alert(1))")
         run.at(step).table("classes", ["class", "count"], [[SCRIPT, 3], ["b", 20 + step], ["c", 1]])
+        run.at(step).curve("ratio", [0.0, 0.5, 1.0], [float("nan"), 1.0, float("inf")])
         run.at(step).curve("roc", [0.0, 0.5, 1.0], [0.0, 0.7, 1.0], x_label="fpr", y_label="tpr")
     notes.write_text("<script>alert(1)</script>", encoding="utf-8")
     run.at(3).file(notes, media_type="text/html")

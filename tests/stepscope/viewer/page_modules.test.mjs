@@ -144,6 +144,7 @@ test("times of the clock at an axis differ and are as short as they can be", () 
   const texts = (from, apart) => clockTexts([0, 1, 2].map((place) => from + place * apart));
   assert.deepEqual(texts(at(9, 27, 30), 5e-4), [":30.0000", ":30.0005", ":30.0010"]);
   assert.deepEqual(texts(at(9, 27, 59), 0.5), ["09:27:59.0", "09:27:59.5", "09:28:00.0"]);
+  assert.deepEqual(texts(at(9, 27, 59), 0.25), ["09:27:59.00", "09:27:59.25", "09:27:59.50"]);
   assert.deepEqual(texts(at(9, 27, 58), 1), ["09:27:58", "09:27:59", "09:28:00"]);
   assert.deepEqual(texts(at(9, 58), 60), ["09:58", "09:59", "10:00"]);
   assert.deepEqual(texts(at(18), 6 * 3600), ["18:00", "Nov 28", "06:00"]);

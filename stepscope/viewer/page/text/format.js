@@ -66,7 +66,7 @@ const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
  */
 export function clockTexts(ticks) {
   const apart = ticks.length > 1 ? ticks[1] - ticks[0] : 1;
-  const digits = Math.min(6, Math.max(0, Math.ceil(-Math.log10(apart) - 1e-9)));
+  const digits = (/\.(.*?)0*$/.exec(apart.toFixed(6)) ?? ["", ""])[1].length;
   return ticks.map((tick) => {
     const whole = new Date(Math.floor(tick + 10 ** -digits / 2) * 1000);
     const [hours, minutes] = [whole.getHours(), whole.getMinutes()];

@@ -106,6 +106,12 @@ async function tables(context, name, runs) {
   return { element: await bySteps(context, runs, draw) };
 }
 
+/** How many points a curve has, and of how many there is nothing to draw. @param {any[]} heights */
+function pointsText(heights) {
+  const undrawn = heights.filter((height) => !Number.isFinite(jsonNumber(height))).length;
+  return `${counted(heights.length, "point")}${undrawn ? `, ${undrawn.toLocaleString("en")} of them NaN or infinite` : ""}`;
+}
+
 /** @type {Show} */
 async function curves(context, name, runs) {
   const lines = new SmallLines(name);
@@ -117,7 +123,7 @@ async function curves(context, name, runs) {
     const axes = found.find((entry) => entry?.x);
     lines.update(drawn, { x: axes?.x_label ?? "", y: axes?.y_label ?? "" });
     const title = axes && [axes.title, `${axes.y_label} over ${axes.x_label}`].filter(Boolean).join(": ");
-    return [element("h3", null, title ?? name), lines.element, ...runs.map((ofRun, place) => section(ofRun, found[place], counted(found[place]?.x?.length ?? 0, "point")))];
+    return [element("h3", null, title ?? name), lines.element, ...runs.map((ofRun, place) => section(ofRun, found[place], pointsText(found[place]?.y ?? [])))];
   };
   return { element: await bySteps(context, runs, draw), close: () => lines.close() };
 }
