@@ -445,6 +445,42 @@ def test_charts_below_the_screen_follow_those_on_it(page, tmp_path):
         page.wait_for_url(re.compile(r"search=/series\+3/"))
 
 
+def test_a_chart_that_is_drawn_otherwise_looks_as_one_that_is_made_so(page, tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        for step in range(200):
+            loss = {50: math.nan, 60: math.inf}.get(step, 1 / (step + 1))
+            # Both kinds of axis show the second one from 40 to 100.
+            run.log({"loss": loss, "near": 45 + step % 11 * 5}, step=step)
+    with viewer_of(page, tmp_path) as url:
+        page.goto(f"{url}#/charts")
+        drawn(page, "loss")
+        drawn(page, "near")
+        cards = page.locator(".board .card")
+        made = page.evaluate_handle("() => [...document.querySelectorAll('.board canvas')]")
+        log, smoothing = page.get_by_role("button", name="Log y"), page.get_by_role("slider", name="smoothing")
+        scheme = page.get_by_role("button", name="switch between light and dark")
+        for change, address in (
+            (log.click, "charts?log=1"),
+            (lambda: smoothing.fill("0.9"), "charts?log=1&smooth=0.9"),
+            (scheme.click, "charts?log=1&smooth=0.9"),
+            (log.click, "charts?smooth=0.9"),
+            (lambda: smoothing.fill("0"), "charts"),
+            (scheme.click, "charts"),
+        ):
+            before = cards.evaluate_all(PICTURES)
+            change()
+            page.wait_for_url(lambda now, address=address: now.endswith(address))
+            until(lambda before=before: not set(before) & set(cards.evaluate_all(PICTURES)), 20)
+            other = page.context.new_page()
+            other.set_viewport_size(page.viewport_size)
+            other.goto(page.url)
+            expect(other.locator(".board .card:has(canvas)")).to_have_count(2)
+            shown = cards.evaluate_all(PICTURES)
+            until(lambda other=other, shown=shown: other.locator(".board .card").evaluate_all(PICTURES) == shown, 20)
+            other.close()
+        assert made.evaluate("all => all.every(canvas => canvas.isConnected)")  # none was made anew
+
+
 @pytest.mark.slow
 def test_a_deleted_run_is_said_and_what_was_read_stays(browser, tmp_path):
     page, complaints = browser

@@ -210,6 +210,15 @@ export class Board {
     this.update(true);
   }
 
+  /** Draws all in other colours: now the charts on the screen, soon the others. */
+  recolour() {
+    for (const card of this.cards()) {
+      if (this.isSeen(card)) card.plot.recolour();
+      else this.others.set(card, true);
+    }
+    if (this.others.size) this.showOthers();
+  }
+
   /** Shows how it is to look: now in the charts on the screen, soon in the others. @param {boolean} anew or only another part */
   update(anew) {
     for (const card of this.cards()) {

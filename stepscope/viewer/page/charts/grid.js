@@ -8,21 +8,35 @@ const ROUNDING = 1 + 1e-9;
 const BESIDE = 17;
 const [LEAST_RIGHT, ABOVE] = [12, 8];
 
-/** The width of the widest label in pixels. @param {import("uplot")} chart @param {string[] | null | undefined} labels @param {string} font */
-function widest({ ctx }, labels, font) {
-  ctx.save();
-  ctx.font = font;
-  const widths = (labels ?? []).flatMap((label) => String(label ?? "").split("\n")).map((line) => ctx.measureText(line).width);
-  ctx.restore();
-  return Math.max(0, ...widths);
+/** @type {CanvasRenderingContext2D | null} measures apart from the charts: for each canvas of the page, the browser would compute the page's styles */
+let pen = null;
+const MOST_WIDTHS = 5000;
+/** @type {Map<string, number>} by font and text: most charts have the same labels */
+const widths = new Map();
+
+/** @param {string} text @param {string} font */
+function widthOf(text, font) {
+  const key = `${font} ${text}`;
+  let width = widths.get(key);
+  if (width === undefined) {
+    if (widths.size >= MOST_WIDTHS) widths.clear();
+    pen ??= /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+    if (pen.font !== font) pen.font = font;
+    width = pen.measureText(text).width;
+    widths.set(key, width);
+  }
+  return width;
 }
+
+/** The width of the widest label in pixels. @param {string[] | null | undefined} labels @param {string} font */
+const widest = (labels, font) => Math.max(0, ...(labels ?? []).flatMap((label) => String(label ?? "").split("\n")).map((line) => widthOf(line, font)));
 
 /**
  * The width of a y axis in which no label is cut off: what is left of it would read as another number.
  * @param {number} least @param {string} font
  * @returns {import("uplot").Axis.Size}
  */
-export const roomLeft = (least, font) => (chart, labels) => Math.max(least, Math.ceil(widest(chart, labels, font)) + BESIDE);
+export const roomLeft = (least, font) => (_, labels) => Math.max(least, Math.ceil(widest(labels, font)) + BESIDE);
 
 /**
  * What is around a chart: on both sides, half of a label below that may be in the middle of the first or the last place.
@@ -30,13 +44,13 @@ export const roomLeft = (least, font) => (chart, labels) => Math.max(least, Math
  * @param {string} font @returns {import("uplot").Padding}
  */
 export function paddings(font) {
-  const half = (/** @type {any} */ chart) => Math.max(LEAST_RIGHT, Math.ceil(widest(chart, chart.axes[0]._values, font) / 2) + 1);
+  const half = (/** @type {any} */ chart) => Math.max(LEAST_RIGHT, Math.ceil(widest(chart.axes[0]._values, font) / 2) + 1);
   return [ABOVE, half, 0, (chart, _, [, , , hasHeights]) => (hasHeights ? 0 : half(chart))];
 }
 
 /**
  * How a line's points look: all where they have room, otherwise those that no line joins.
- * @param {string} colour @returns {import("uplot").Series.Points}
+ * @param {import("uplot").Series.Stroke} colour @returns {import("uplot").Series.Points}
  */
 export const pointsOf = (colour) => ({ size: 4, fill: colour, filter: (chart, series, all, gaps) => (all || !gaps?.length ? null : alone(chart.data[series])) });
 
@@ -65,3 +79,12 @@ export function logPlaces(low, high) {
  * @returns {Partial<import("uplot").Axis>}
  */
 export const axisOf = (log) => (log ? { splits: (_, __, low, high) => logPlaces(low, high), filter: (_, places) => places } : {});
+
+/**
+ * Lets an axis that was made for a linear scale follow one that may be logarithmic.
+ * @param {import("uplot").Axis} axis @param {() => boolean} isLog
+ */
+export function followScale(axis, isLog) {
+  const linear = /** @type {Extract<import("uplot").Axis.Splits, Function>} */ (axis.splits);
+  axis.splits = (chart, place, low, high, ...rest) => (isLog() ? logPlaces(low, high) : linear(chart, place, low, high, ...rest));
+}

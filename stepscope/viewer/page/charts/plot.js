@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import { cssColour } from "../dom.js";
 import { clockTexts, durationTexts, stepTexts, tickText } from "../text/format.js";
 import { runDash } from "../shell/theme.js";
-import { axisOf, paddings, pointsOf, roomLeft } from "./grid.js";
+import { followScale, paddings, pointsOf, roomLeft } from "./grid.js";
 import { drawable, heights, logHeights } from "./heights.js";
 import { cells, union } from "./joined.js";
 import { placesOf } from "./line.js";
@@ -12,6 +12,8 @@ import { places, startMoving } from "./moving.js";
 import { smoothed } from "./smoothing.js";
 
 const FONT = "11px system-ui, sans-serif";
+/** uPlot's number for a scale with a transformation of its own: a chart can have the other kind of axis without being made anew. */
+const OWN_TRANSFORMATION = 100;
 /** Only the cursor is shared among charts; what is pressed belongs to one. */
 const SHARED = { key: "charts", setSeries: false, scales: /** @type {[string, null]} */ (["x", null]), filters: { pub: (/** @type {string} */ type) => type === "mousemove" || type === "mouseleave" } };
 
@@ -63,6 +65,10 @@ export class Plot {
     this.size = { width: 300, height: 180 };
     /** What values are divided by to be drawn. */
     this.divisor = 1;
+    /** Whether the y axis is logarithmic. */
+    this.log = false;
+    /** @type {number[]} the places of the lines that are pale below smoothed ones, and hidden where nothing is smoothed */
+    this.pale = [];
   }
 
   /** @param {{run: import("../parts/rank_chooser.js").OfRank, line: import("./line.js").Line, startMs: number}[]} lines @param {AlertMark[]} alerts @param {Look} look */
@@ -71,55 +77,78 @@ export class Plot {
     this.alerts = alerts;
     this.drawn = lines.map(({ run, line, startMs }) => ({ run, line, x: placesOf(line, look.axis, startMs), smooth: smoothed(line.value, look.smoothing) }));
     const { x, at } = union(this.drawn.map((one) => one.x));
-    const log = look.log && this.drawn.some(({ line }) => line.value.some((value) => value > 0));
-    /** @type {any[]} */
-    const data = [x];
+    this.log = look.log && this.drawn.some(({ line }) => line.value.some((value) => value > 0));
+    /** @type {import("./joined.js").Cells[]} */
+    const data = [];
     for (const [which, { line, smooth }] of this.drawn.entries()) {
-      if (line.low && line.high) data.push(cells(line.low, at[which], x.length, log), cells(line.high, at[which], x.length, log));
-      if (look.smoothing) data.push(cells(line.value, at[which], x.length, log));
-      data.push(cells(smooth, at[which], x.length, log));
+      const [low, high, raw] = [line.low, line.high, line.value].map((values) => (values ? cells(values, at[which], x.length, this.log) : []));
+      if (line.low) data.push(low, high);
+      data.push(raw, look.smoothing ? cells(smooth, at[which], x.length, this.log) : raw);
     }
-    const { divisor, columns } = drawable(data.slice(1), log);
+    const { divisor, columns } = drawable(data, this.log);
     this.divisor = divisor;
-    const structure = JSON.stringify([this.drawn.map(({ run, line }) => [run.colour, !!line.low]), look.axis, !!look.smoothing, log]);
-    if (this.chart && structure === this.structure) {
-      this.chart.setData([x, ...columns]);
-      return;
-    }
-    this.structure = structure;
-    this.chart?.destroy();
-    this.chart = new uPlot(this.options(log), [x, ...columns], this.host);
-    startMoving(this.chart, this.handlers.zoom);
+    this.show(/** @type {any} */ ([x, ...columns]));
   }
 
-  /** @param {boolean} log @returns {uPlot.Options} */
-  options(log) {
+  /** Draws in the chart that is there: making one takes several times as long. @param {uPlot.AlignedData} data */
+  show(data) {
+    const structure = JSON.stringify([this.drawn.map(({ run, line }) => [run.place, !!line.low]), this.look.axis]);
+    if (!this.chart || structure !== this.structure) {
+      this.structure = structure;
+      this.chart?.destroy();
+      this.chart = new uPlot(this.options(), data, this.host);
+      followScale(this.chart.axes[1], () => this.log);
+      startMoving(this.chart, this.handlers.zoom);
+      return;
+    }
+    const { chart } = this;
+    const smooth = this.look.smoothing > 0;
+    for (const place of this.pale) if (chart.series[place].show !== smooth) chart.setSeries(place, { show: smooth });
+    chart.scales.y.min = undefined; // what its transformation made of it may be that of the other kind of axis
+    chart.setData(data);
+  }
+
+  /** Draws the same in the colours of the page as they are now. */
+  recolour() {
+    this.chart?.redraw(false);
+  }
+
+  /** Colours and the kind of the y axis are asked for whenever it draws. @returns {uPlot.Options} */
+  options() {
     /** @type {uPlot.Series[]} */
     const series = [{}];
     /** @type {uPlot.Band[]} */
     const bands = [];
+    this.pale = [];
     for (const { run, line } of this.drawn) {
-      const { colour } = run;
-      const dash = runDash(run.place);
       if (line.low) {
-        bands.push({ series: [series.length + 1, series.length], fill: faded(colour, 0.2) });
+        bands.push({ series: [series.length + 1, series.length], fill: () => faded(run.colour, 0.2) });
         series.push({ points: { show: false } }, { points: { show: false } });
       }
-      if (this.look.smoothing) series.push({ stroke: faded(colour, 0.35), width: 1, points: { show: false } });
-      series.push({ stroke: colour, width: 1.5, dash, points: pointsOf(colour) });
+      this.pale.push(series.length);
+      series.push({ show: this.look.smoothing > 0, stroke: () => faded(run.colour, 0.35), width: 1, points: { show: false } });
+      series.push({ stroke: () => run.colour, width: 1.5, dash: runDash(run.place), points: pointsOf(() => run.colour) });
     }
-    const [text, grid] = [cssColour("--muted"), { stroke: cssColour("--grid"), width: 1 }];
-    const axis = { stroke: text, grid, ticks: grid, font: FONT };
+    const grid = { stroke: () => cssColour("--grid"), width: 1 };
+    const axis = { stroke: () => cssColour("--muted"), grid, ticks: grid, font: FONT };
     return {
       ...this.size,
       series,
       bands,
       legend: { show: false },
       padding: paddings(FONT),
-      scales: { x: { time: this.look.axis === "wall", range: (chart, low, high) => this.range(...endsOf(chart, low, high)) }, y: { distr: log ? 3 : 1, range: (_, low, high) => (log ? logHeights : heights)(low, high) } },
+      scales: {
+        x: { time: this.look.axis === "wall", range: (chart, low, high) => this.range(...endsOf(chart, low, high)) },
+        y: {
+          distr: /** @type {any} */ (OWN_TRANSFORMATION),
+          fwd: (value) => (this.log ? Math.log10(Math.max(value, Number.MIN_VALUE)) : value),
+          bwd: (place) => (this.log ? 10 ** place : place),
+          range: (_, low, high) => (this.log ? logHeights : heights)(low, high),
+        },
+      },
       axes: [
         { ...axis, size: 28, space: (_, __, ___, last) => (this.look.axis === "step" ? labelSpace(last) : TIME_SPACE), values: (_, ticks) => PLACE_TEXTS[this.look.axis](ticks) },
-        { ...axis, ...axisOf(log), size: roomLeft(56, FONT), values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
+        { ...axis, filter: (_, ticks) => ticks, size: roomLeft(56, FONT), values: (_, ticks) => ticks.map((tick) => (tick === null || !Number.isFinite(tick * this.divisor) ? "" : tickText(tick * this.divisor))) },
       ],
       cursor: {
         drag: { x: true, y: false, setScale: false },

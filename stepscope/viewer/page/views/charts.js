@@ -7,7 +7,7 @@ export function open(root, context) {
   return {
     refresh: (changed) => board.refresh(changed),
     state: () => board.read(),
-    recolour: () => board.redraw({}),
+    recolour: () => board.recolour(),
     close: () => board.close(),
   };
 }
