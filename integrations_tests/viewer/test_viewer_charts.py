@@ -452,6 +452,7 @@ def test_a_chart_that_is_drawn_otherwise_looks_as_one_that_is_made_so(page, tmp_
             # Both kinds of axis show the second one from 40 to 100.
             run.log({"loss": loss, "near": 45 + step % 11 * 5}, step=step)
     with viewer_of(page, tmp_path) as url:
+        page.emulate_media(color_scheme="light")
         page.goto(f"{url}#/charts")
         drawn(page, "loss")
         drawn(page, "near")
@@ -472,6 +473,7 @@ def test_a_chart_that_is_drawn_otherwise_looks_as_one_that_is_made_so(page, tmp_
             page.wait_for_url(lambda now, address=address: now.endswith(address))
             until(lambda before=before: not set(before) & set(cards.evaluate_all(PICTURES)), 20)
             other = page.context.new_page()
+            other.emulate_media(color_scheme="light")
             other.set_viewport_size(page.viewport_size)
             other.goto(page.url)
             expect(other.locator(".board .card:has(canvas)")).to_have_count(2)

@@ -13,10 +13,10 @@ from tracker_adapters.errors import RunError
 from tracker_adapters.remote.file_systems import why_not_here
 from tracker_adapters.remote.local_copy import written_copy
 from tracker_adapters.remote.place import is_url
-from tracker_adapters.store.reading.record import RunRecord
 
 if TYPE_CHECKING:
     from tracker_adapters.remote.opening import RemoteRun
+    from tracker_adapters.store.reading.record import RunRecord
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +87,8 @@ def open_record(path: object) -> RunRecord:
     """Opens a run for reading, at a path or a URL."""
     local = local_path(path)
     if local is not None:
+        from tracker_adapters.store.reading.record import RunRecord
+
         return RunRecord(local)
     from tracker_adapters.remote.record import read_remote
 

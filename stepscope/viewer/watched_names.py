@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from tracker_adapters.store.reading.record import NameInfo, RunRecord
+if TYPE_CHECKING:
+    from tracker_adapters.store.reading.record import NameInfo, RunRecord
 
 
 @dataclass(slots=True)
@@ -45,6 +47,8 @@ class WatchedNames:
 
 
 def _bring_up_to_date(known: _Known, record: RunRecord, rank: int) -> None:
+    from tracker_adapters.store.reading.record import NameInfo
+
     found, last_seq = record.new_names(rank, known.last_seq)
     for new in found:
         key = (new.name, new.kind)

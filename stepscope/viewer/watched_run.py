@@ -14,13 +14,13 @@ from tracker_adapters.errors import NotARunError
 from tracker_adapters.remote.place import RemotePlace, is_url
 from tracker_adapters.store import layout
 from tracker_adapters.store.lock import is_locked
-from tracker_adapters.store.manifest import Manifest, load_manifest, manifest_of
 from tracker_adapters.store.reading.file_damage import SOUND, Damage, damage_of
 
 from stepscope.runs.folders import readable
 
 if TYPE_CHECKING:
     from tracker_adapters.remote.sealed import SealedIndex
+    from tracker_adapters.store.manifest import Manifest
 
 KEY_LENGTH = 10
 AT_REST_NS = 2_000_000_000
@@ -103,12 +103,15 @@ class WatchedRun:
         except OSError:
             stamp = None
         if self._manifest is None or stamp is None or stamp != self._stamp:
+            from tracker_adapters.store.manifest import load_manifest
+
             self._manifest = load_manifest(folder)
             self._stamp = stamp
         return self._manifest
 
     def _remote_head(self) -> Head:
         from tracker_adapters.remote.sealed import find_index
+        from tracker_adapters.store.manifest import manifest_of
 
         if self._index is None or time.monotonic() - self._looked_s > REMOTE_LOOK_S:
             index = find_index(RemotePlace(str(self.place)))

@@ -9,16 +9,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tracker_adapters.errors import DamagedError, NotARunError, RunError
 from tracker_adapters.store import layout
-from tracker_adapters.store.reading.record import RunRecord
 
 from stepscope.runs.places import open_record
 from stepscope.viewer.found_runs import Found, find
 from stepscope.viewer.watched_names import WatchedNames
 from stepscope.viewer.watched_run import WatchedRun
 from stepscope.viewer.watched_series import KeptSeries
+
+if TYPE_CHECKING:
+    from tracker_adapters.store.reading.record import RunRecord
 
 MAX_OPEN = 24
 """Records that are open at a time, up to two a run; each takes three files a segment."""

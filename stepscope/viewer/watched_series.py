@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-from tracker_adapters.store.reading.record import RowsWanted, RunRecord, ScalarRows
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from tracker_adapters.store.reading.record import RunRecord, ScalarRows
 
 MAX_BYTES = 32 * 1024 * 1024
 _Key = tuple[str, str, int]
@@ -45,6 +47,8 @@ class Series:
             return replace(self, last_seq=rows.last_seq)
         if (rows.attempts != self.attempt).any():
             return None
+        import numpy as np
+
         steps = np.concatenate([self.steps, rows.steps])
         times_ms = np.concatenate([self.times_ms, rows.times_ns / 1e6])
         values = np.concatenate([self.values, rows.values])
@@ -69,6 +73,8 @@ class KeptSeries:
 
     def read(self, run: str, record: RunRecord, name: str, rank: int) -> Series:
         """Returns a series as it is now; raises as ``RunRecord.scalar_rows``."""
+        from tracker_adapters.store.reading.record import RowsWanted
+
         key = (run, name, rank)
         with self._lock:
             known = self._kept.get(key)

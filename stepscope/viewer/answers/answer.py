@@ -1,14 +1,17 @@
 """What an answer is: bytes of a media type, and the position of the runs at which it was made."""
 
+from __future__ import annotations
+
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from tracker_adapters.errors import StepscopeError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 JSON = "application/json"
 COLUMNS = "application/octet-stream"
@@ -99,6 +102,8 @@ def columns_answer(
 
 
 def _sent(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    import numpy as np
+
     if array.dtype == np.bool_:
         return array.astype(np.uint8)
     dtype = array.dtype.newbyteorder("<") if str(array.dtype) in _DTYPES else np.dtype("<f8")
@@ -115,6 +120,6 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_plain(item) for item in value]
-    if isinstance(value, (np.generic, np.ndarray)):
+    if hasattr(value, "tolist"):  # of numpy
         return _plain(value.tolist())
     return str(value)

@@ -225,12 +225,17 @@ def test_what_nobody_has_asked_for_is_imported_when_nothing_else_is_to_be_done(f
     assert imported.is_set() is expected
 
 
-def test_a_chart_waits_for_no_module_of_another_answer_and_for_none_that_writes():
+def test_the_page_waits_for_nothing_that_reads_and_a_chart_for_no_module_of_another_answer(folder):
     code = """
 import sys
 import stepscope.commands.view_command
 import stepscope.viewer.serving
 import stepscope.viewer.app
+from stepscope.viewer.watched_runs import RunList
+assert len(RunList(sys.argv[1:]).all()) == 1
+reading = ["numpy", "tracker_adapters.artifacts", "tracker_adapters.store.reading.record"]
+assert not [one for one in reading if one in sys.modules], sys.modules
+import stepscope.viewer.answers.series
 from stepscope.viewer.answers.table import ANSWERS, _MODULES, import_answers
 others = ["debuggers.diagnosis.rules", "debuggers.page_files", "stepscope.diagnosing.stored_evidence"]
 writing = ["stepscope.runs.opening", "stepscope.sessions", "tracker_adapters.store.writing", "psutil", "webbrowser"]
@@ -240,7 +245,7 @@ for module, paths in _MODULES.items():
     assert all(callable(getattr(sys.modules[f"stepscope.viewer.answers.{module}"], f"{path}_answer")) for path in paths)
 assert len(ANSWERS) == sum(map(len, _MODULES.values()))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
