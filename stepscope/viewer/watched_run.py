@@ -69,7 +69,7 @@ class WatchedRun:
         folder = self.folder
         if folder is None:
             return self._remote_head()
-        ranks = tuple(layout.ranks(folder))
+        ranks = self.ranks()
         manifest = self._local_manifest(folder)
         if manifest.info.status != "running":
             return Head(manifest, False, ranks, damage_of(folder, ranks))
@@ -77,6 +77,10 @@ class WatchedRun:
         if live:
             return Head(manifest, True, ranks)
         return Head(manifest.with_status("failed"), False, ranks, damage_of(folder, ranks))
+
+    def ranks(self) -> tuple[int, ...]:
+        """Returns the ranks that there are now; raises as ``head``, of which this is the quick part on this machine."""
+        return self._remote_head().ranks if self.folder is None else tuple(layout.ranks(self.folder))
 
     def files_at_rest(self, head: Head) -> object:
         """Returns a value that stays the same while nothing changes the store of a run that ended.

@@ -17,7 +17,7 @@ from tracker_adapters.store import layout
 from stepscope.runs.places import open_record
 from stepscope.viewer.found_runs import Found, find
 from stepscope.viewer.watched_names import WatchedNames
-from stepscope.viewer.watched_run import WatchedRun
+from stepscope.viewer.watched_run import Head, WatchedRun
 from stepscope.viewer.watched_series import KeptSeries
 
 if TYPE_CHECKING:
@@ -211,18 +211,18 @@ class _Opened:
         self.lock = threading.RLock()
         self.users = 0
         self._record: RunRecord | None = None
-        self._stamp: object = None
+        self._opened_at: object = None
 
     def record(self) -> RunRecord:
         """Returns the record, opened again when another run lies there, a rank has come, or a URL has news."""
-        damage = self.run.head().damage
-        if damage.is_all:
-            raise DamagedError(damage.text)
-        stamp = self._stamp_now()
-        if self._record is None or stamp != self._stamp:
+        head = self.run.head()
+        if head.damage.is_all:
+            raise DamagedError(head.damage.text)
+        stamp = self._stamp(head)
+        if self._record is None or stamp != self._opened_at:
             self.close()
             self._record = open_record(self.run.place)
-            self._stamp = stamp
+            self._opened_at = stamp
         return self._record
 
     def close(self) -> None:
@@ -233,8 +233,7 @@ class _Opened:
         if self._series is not None:
             self._series.forget(self.run.key)
 
-    def _stamp_now(self) -> object:
-        head = self.run.head()
+    def _stamp(self, head: Head) -> object:
         if self.run.folder is None:
             return self.run.copied
         try:

@@ -72,7 +72,10 @@ class Answer:
 
 def json_answer(value: object, position: str = "", *, is_behind: bool = False) -> Answer:
     """Returns an answer of plain values; NaN and infinities are the strings NaN, Infinity and -Infinity."""
-    body = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        body = _dumped(value)
+    except (TypeError, ValueError):  # something in it has no word in JSON; looking for that takes longer than the rest
+        body = _dumped(_plain(value))
     return Answer(body.encode(errors="replace"), JSON, position, is_behind=is_behind)
 
 
@@ -101,6 +104,10 @@ def columns_answer(
     )
 
 
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
 def _sent(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     import numpy as np
 
@@ -110,12 +117,19 @@ def _sent(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array, dtype)
 
 
+def json_number(value: float | None) -> float | str | None:
+    """Returns a number as JSON answers have it: NaN and infinities are strings."""
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+
+
 def _plain(value: Any) -> Any:
     """A value as JSON has it; what is no plain value becomes its text."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
+        return json_number(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

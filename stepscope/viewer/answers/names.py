@@ -1,6 +1,6 @@
 """What a rank of a run has recorded, by name."""
 
-from stepscope.viewer.answers.answer import Answer, json_answer
+from stepscope.viewer.answers.answer import Answer, json_answer, json_number
 from stepscope.viewer.answers.query import Query
 from stepscope.viewer.watched_runs import RunList
 
@@ -20,7 +20,7 @@ def names_answer(runs: RunList, query: Query) -> Answer:
             "kind": info.kind,
             "count": info.count,
             "last_step": info.last_step,
-            "last_value": info.last_value,
+            "last_value": json_number(info.last_value),
         }
         for info in names
     ]

@@ -64,10 +64,12 @@ class Query:
 
     def rank(self, runs: RunList, key: str = "") -> int:
         """Returns the rank of the run that is asked about, by default its lowest; raises NotFound for one it lacks."""
-        ranks = runs.run(key or self.run()).head().ranks
+        run = runs.run(key or self.run())
+        ranks = run.ranks()
         lowest = min(ranks, default=0)
         found = self.whole("rank", lowest)
         if found != lowest and found not in ranks:
+            run.head()  # raises where the run cannot be read
             known = ", ".join(map(str, ranks[:_MOST_TOLD])) + (", …" if len(ranks) > _MOST_TOLD else "")
             raise NotFound(f"rank is {found}; expected one that the run has: {known or lowest}")
         return found
