@@ -36,13 +36,18 @@ class Side:
     known: Callable[[str], set[str]] | None = None
 
 
+def _wait_for(page: Any, css: str) -> None:
+    """Waits for an element that is seen. It looks at each frame: a locator looks at last only twice a second."""
+    page.wait_for_function("css => document.querySelector(css)?.checkVisibility()", arg=css, timeout=DRAWN_TIMEOUT_MS)
+
+
 def _ours_first(page: Any) -> None:
-    page.locator(".board .card:has(canvas) .legend b").first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+    _wait_for(page, ".board .card:has(canvas) .legend b")
 
 
 def _ours_switch(page: Any, name: str) -> None:
     page.locator(".toolbar input[type=search]").fill(name)
-    page.locator(f'.board .card[data-name="{name}"]:has(canvas) .legend b').first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+    _wait_for(page, f'.board .card[data-name="{name}"]:has(canvas) .legend b')
 
 
 _TABLE_VALUE = "scalar-card tb-data-table-content-cell"
@@ -50,7 +55,7 @@ _TABLE_VALUE = "scalar-card tb-data-table-content-cell"
 
 def _tensorboard_first(page: Any) -> None:
     # The table below a chart has the values at its last step once it is drawn.
-    page.locator(_TABLE_VALUE).first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+    _wait_for(page, _TABLE_VALUE)
 
 
 def _tensorboard_known(url: str) -> set[str]:
@@ -62,8 +67,7 @@ def _tensorboard_switch(page: Any, name: str) -> None:
     tags = page.get_by_role("combobox", name="Filter tags (regex)")
     tags.fill(f"^{re.escape(name)}$")
     tags.press("Escape")
-    card = page.locator(f'scalar-card:has([title="{name}"])')
-    card.locator("tb-data-table-content-cell").first.wait_for(timeout=DRAWN_TIMEOUT_MS)
+    _wait_for(page, f'scalar-card:has([title="{name}"]) tb-data-table-content-cell')
 
 
 def _mlflow_page(run: Path) -> str:
@@ -77,7 +81,7 @@ def _mlflow_page(run: Path) -> str:
 
 
 def _mlflow_first(page: Any) -> None:
-    page.locator(".js-plotly-plot path.js-line").first.wait_for(state="attached", timeout=DRAWN_TIMEOUT_MS)
+    _wait_for(page, ".js-plotly-plot path.js-line")
 
 
 def _mlflow_switch(page: Any, name: str) -> None:

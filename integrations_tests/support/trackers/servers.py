@@ -39,7 +39,7 @@ def serving(
         deadline = time.monotonic() + deadline_s
         while not _answers(url + path):
             assert time.monotonic() < deadline, f"{command[0]} does not answer: {log.read_text()}"
-            assert not _ends_within(server, 0.1), f"{command[0]} ended: {log.read_text()}"
+            assert not _ends_within(server, 0.02), f"{command[0]} ended: {log.read_text()}"
         yield url
     finally:
         if server.poll() is None:
