@@ -77,6 +77,20 @@ def drawn(page, name):
     return chart(page, name)
 
 
+def test_the_runs_are_asked_for_once_and_before_the_script_is_there(page, served):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(served)))
+    with page.expect_request("**/api/runs"):
+        page.route("**/page.js", lambda route: None)
+        page.goto(f"{served}#/charts", wait_until="commit")
+    page.unroute("**/page.js")
+    page.goto("about:blank")
+    asked.clear()
+    page.goto(f"{served}#/charts")
+    drawn(page, "train/loss")
+    assert asked.count("api/runs") == 1
+
+
 def test_values_that_hardly_differ_are_one_line(page, served):
     page.goto(f"{served}#/charts?search=clipped_norm")
     drawn(page, "clipped_norm")
