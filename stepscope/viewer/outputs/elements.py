@@ -71,7 +71,8 @@ def _node(node: Node, outputs: Mapping[str, Any]) -> Element:
         inner = Element("div", tuple(_node(child, outputs) for child in node["children"]), style={"margin-left": "1em"})
         return Element("details", (Element("summary", (node["key"],)), inner), {"open": ""})
     if kind == "table":
-        return _titled(node, _table(node["rows"]))
+        is_one = [name for name, _ in node["rows"]] == [node["key"]]  # a slot of one number, whose row says its name
+        return _titled({**node, "key": ""} if is_one else node, _table(node["rows"]))
     if kind == "array":
         pictures = [_picture(node, picture, outputs) for picture in node["pictures"]]
         return _titled(node, Element("div", (_said(node),), style=_MUTED), *pictures, *_bars(node))

@@ -23,6 +23,11 @@ def test_a_notebook_shows_pictures_and_numbers_and_loads_nothing():
     assert "http" not in found
 
 
+def test_a_slot_of_one_number_says_its_name_once():
+    found = display_debug_outputs({"margin": 3.25, "stats": {"mean": 0.125}})._repr_html_()
+    assert [found.count(name) for name in ("margin<", "stats<", "mean<")] == [1, 1, 1]
+
+
 def test_texts_of_a_page_are_no_html():
     outputs = {"<img src=x onerror=alert(1)>": {"<b>": 1, "text": "</pre><script>alert(1)</script>\n" * 9}}
     tags = set()
