@@ -62,7 +62,8 @@ class ReportContent:
         evidence, facts = self.evidence, self.evidence.facts
         measured = evidence.tensors or "total_norm/gradients" in evidence.series
         found = any(finding.rule for finding in evidence.findings)  # an alert of the caller's own has no rule
-        told = facts != Facts(steps=facts.steps, last_step=facts.last_step)
+        known = {"steps", "last_step", "world_size", "not_told"}  # of any run: from its series and its ranks
+        told = facts != Facts(**{name: getattr(facts, name) for name in known})
         return bool(self.text or found or measured or self.causes or told)
 
     @property

@@ -76,9 +76,11 @@ def test_findings_of_a_run_that_lives_name_the_tensors_that_their_alert_names(tm
     assert (finding["tensors"], finding["more_tensors"]) == ([], 0)
 
 
-def test_a_run_without_a_session_is_never_called_healthy(tmp_path):
-    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        run.scalar("loss", 1.0, step=0)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_run_without_a_session_is_never_called_healthy(tmp_path, ranks):
+    for rank in range(ranks):
+        with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank, resume=rank > 0) as run:
+            run.scalar("loss", 1.0, step=0)
     session = Asked(tmp_path).json("verdict")["sessions"][0]
 
     assert (session["state"], session["observed"]) == ("", False)
