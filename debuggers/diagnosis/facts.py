@@ -30,12 +30,14 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     ``role`` says what happens to it: ``frozen`` requires no gradient, or has neither one nor a place in the optimizer
     that trains others; ``without_gradient`` requires one and never had it; ``lost_gradient`` had one once;
     ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has gradients and belongs to the optimizer, but
-    its sampled elements never changed.
+    its sampled elements never changed. ``rate`` is the name of its learning rate's series, if there are several
+    optimizers.
     """
 
     name: str
     shape: tuple[int, ...] = ()
     dtype: str = ""
+    rate: str = ""
     mean: float = 0.0
     std: float = 0.0
     is_sampled: bool = True

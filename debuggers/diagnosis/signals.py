@@ -32,7 +32,8 @@ RECORDED_ELSEWHERE: Final = (
     Signal("total_norm/gradients", "Euclidean norm of all gradients together, at each step"),
     Signal(
         "learning_rate",
-        "of the first group, at each measured step and where it changes; with several groups learning_rate/<index>",
+        "of the first group, at each measured step and where it changes; with several groups learning_rate/<index>, "
+        "with several optimizers learning_rate/<class>",
     ),
     Signal("step_ms", "time of a step in milliseconds, without what the session takes"),
     Signal("validation/loss", "what session.validation was told; metrics are validation/<metric>"),

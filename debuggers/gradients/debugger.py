@@ -167,6 +167,11 @@ class GradientDebugger(Closing):
         """Measured steps after which the optimizer changed nothing, as when a GradScaler skips them."""
         return 0 if self._updates is None else self._updates.skipped
 
+    def expect(self, *, measures: bool) -> None:
+        """Says whether the coming step is to be measured, as far as is known; of several optimizers it must be."""
+        if self._updates is not None:
+            self._updates.is_expected = measures
+
     def step(self, step: int, table: SummaryTable | None = None) -> SummaryTable | None:
         """Measures the gradients; call it after the last ``backward`` of a step and before the optimizer's step.
 

@@ -20,6 +20,7 @@ _WEIGHTS = {
     "non_finite_activation": 1.0,
     "non_finite_weight": 1.0,
     "weights_stand_still": 0.8,
+    "idle_optimizer": 0.8,
     "outside_optimizer": 0.8,
     "skipped_steps": 1.0,
     "saturated_units": 0.6,
@@ -78,6 +79,10 @@ _ADVICE = {
     "weights_stand_still": (
         "The model does not learn: check that the learning rate is not (nearly) zero and that no step is skipped; in "
         "bfloat16 and float16 small updates are rounded away, which float32 weights prevent."
+    ),
+    "idle_optimizer": (
+        "Call step() of the optimizer that holds {names} after the backward pass, and check that its learning rate is "
+        "above 0; or freeze them if they should not be trained."
     ),
     "outside_optimizer": (
         "Add {names} to the optimizer, or freeze them if they should not be trained; their gradients also accumulate, "

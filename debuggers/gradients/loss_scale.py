@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 
+from debuggers.instrumentation.joined_optimizers import members_of, rounds_of
 from debuggers.measurement.arrival_queue import Measurement
 from debuggers.measurement.choosing import is_read_on_device, widened
 from debuggers.measurement.joined_summaries import JoinedSummaries
@@ -33,8 +34,11 @@ def scale_in_gradients(
         return handed[0]
     if scaler is None or not scaler.is_enabled():
         return None
+    if (rounds := rounds_of(optimizer)) is not None and rounds.is_open:
+        return None  # each is unscaled, or its gradients are kept without the scale
     states = optimizer_states(scaler)
-    known = states.values() if optimizer is None else [states[key] for key in (id(optimizer),) if key in states]
+    ids = states.keys() if optimizer is None else map(id, members_of(optimizer))
+    known = [states[key] for key in ids if key in states]
     return None if any(map(is_unscaled, known)) else scale_of(scaler)
 
 
@@ -72,7 +76,8 @@ def overflow_is_due_to_scale(scaler: torch.amp.GradScaler | None) -> bool:
 
 def overflow_is_expected(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer | None) -> bool:
     """Whether a GradScaler is at work, which finds its scale by overflows and skips the steps that have them."""
-    return (scaler is not None and scaler.is_enabled()) or handed_to(optimizer) is not None
+    is_at_work = scaler is not None and scaler.is_enabled()
+    return is_at_work or any(handed_to(one) is not None for one in members_of(optimizer))
 
 
 def step_was_skipped(optimizer: torch.optim.Optimizer) -> torch.Tensor | None:

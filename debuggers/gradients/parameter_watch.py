@@ -9,7 +9,7 @@ from debuggers.detectors import Finding
 from debuggers.detectors.finding import name_some
 from debuggers.gradients.late_changes import LateChanges
 from debuggers.gradients.parameters import Gradients, Parameters
-from debuggers.gradients.weight_movement import Movement, WeightMovement
+from debuggers.gradients.weight_movement import IdleOptimizers, Movement, WeightMovement
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
@@ -21,6 +21,7 @@ STILL = 1e-6
 """Below this relative change over all steps, weights count as standing still."""
 _RULES = {
     "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
+    "idle_optimizer": f"|Δw| / |w| of the parameters of one of several optimizers is below {STILL:g}, others' move",
     "outside_optimizer": "no parameter that has gradients and is outside the optimizer ever changed",
     "non_finite_weight": "any NaN in a parameter or buffer at the end, or +inf in a parameter that is trained",
 }
@@ -37,6 +38,7 @@ class ParameterRoles:
         lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before;
             without those outside of the optimizer.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
+        idle: Those of one of several optimizers that changes none of its own.
     """
 
     parameters: tuple[str, ...]
@@ -44,6 +46,7 @@ class ParameterRoles:
     without_gradient: tuple[str, ...]
     lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
+    idle: tuple[str, ...]
 
 
 class ParameterWatch:
@@ -53,7 +56,7 @@ class ParameterWatch:
     were at the first step. ``weights_stand_still``: all elements of the optimizer's parameters together changed by less
     than 1e-6 of their norm, whenever it was looked. ``outside_optimizer``: parameters with gradient are in no
     group of the optimizer, and not one of these changed, so that no other optimizer seems to hold them either. Both
-    are stepscope's own rules.
+    are stepscope's own rules. For ``idle_optimizer`` see ``IdleOptimizers``.
 
     ``close`` looks once at all parameters and buffers: ``non_finite_weight`` are NaN that no gradient showed, such as
     running statistics of a batch norm that saw a batch with NaN, whose step the loop left out, and +inf in parameters
@@ -78,6 +81,7 @@ class ParameterWatch:
         self._absent_since: dict[str, int] = {}
         self._last: list[torch.Tensor] = []
         self._movement = WeightMovement()
+        self._idle = IdleOptimizers(optimizer, STILL)
         self._moved = False
         self._late = LateChanges()
         self.changed_late = False
@@ -152,6 +156,7 @@ class ParameterWatch:
                 name for name in trainable if self._absent_since.get(name, math.inf) <= latest and name not in outside
             ),
             outside_optimizer=tuple(outside),
+            idle=tuple(name for names in self._idle.names.values() for name in names),
         )
 
     def _named(self) -> dict[str, torch.Tensor]:
@@ -169,21 +174,28 @@ class ParameterWatch:
         self._moved = self._moved or ratio >= STILL
         evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
         self._judge("weights_stand_still", "all weights", step, None if self._moved else evidence, ratio)
+        for place, idle in self._idle.judge(steps, moved, self._named()).items():
+            names = name_some(self._idle.names.get(place, []))
+            self._judge("idle_optimizer", names, step, idle, 0.0, key=f"idle_optimizer/{place}")
         forgotten = outside and not any(moved[name][0] for name in outside)
         evidence = f"in no group of the optimizer, and unchanged in {steps} steps, though there are gradients"
         self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
 
-    def _judge(self, kind: str, name: str, step: int, evidence: str | None, value: float) -> None:
-        """Begins, goes on with, or ends the finding of a kind; without evidence there is nothing wrong."""
-        before = self._findings.get(kind)
+    def _judge(self, kind: str, name: str, step: int, evidence: str | None, value: float, *, key: str = "") -> None:
+        """Begins, goes on with, or ends the finding of a kind; without evidence there is nothing wrong.
+
+        ``key`` tells several of a kind apart.
+        """
+        key = key or kind
+        before = self._findings.get(key)
         if evidence is None:
             if before is not None:
-                self._findings[kind] = replace(before, ongoing=False)
+                self._findings[key] = replace(before, ongoing=False)
             return
         if before is not None:
-            self._findings[kind] = replace(before, last_step=step, ongoing=True, value=value, evidence=evidence)
+            self._findings[key] = replace(before, last_step=step, ongoing=True, value=value, evidence=evidence)
             return
-        self._findings[kind] = Finding.going_on(
+        self._findings[key] = Finding.going_on(
             kind,
             name,
             [step],
@@ -193,4 +205,4 @@ class ParameterWatch:
             evidence=evidence,
             rule=_RULES[kind],
         )
-        self._announce([self._findings[kind]])
+        self._announce([self._findings[key]])

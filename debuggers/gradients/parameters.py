@@ -1,12 +1,15 @@
 """The parameters of a model by name, and their gradients."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Self
 
 from tracker_adapters.values.tensors import plain_tensor
 
 from debuggers.gradients.states import is_state
 from debuggers.host_arrays.readable import is_dense, is_freed
+from debuggers.instrumentation.joined_optimizers import rounds_of
 from debuggers.instrumentation.long_names import fitting_name
 from debuggers.instrumentation.module_changes import ModuleMembers
 from debuggers.instrumentation.module_selection import WRAPPERS
@@ -31,6 +34,18 @@ class Gradients:
     tensors: list[torch.Tensor]
     missing: int
 
+    def of(self, takes_part: Callable[[torch.Tensor], bool]) -> Self:
+        """Returns those of some parameters."""
+        chosen = list(map(takes_part, self.parameters))
+        if all(chosen):
+            return self
+        return replace(
+            self,
+            names=tuple(compress(self.names, chosen)),
+            parameters=list(compress(self.parameters, chosen)),
+            tensors=list(compress(self.tensors, chosen)),
+        )
+
 
 class Parameters:
     """The parameters of a model, each once.
@@ -53,6 +68,7 @@ class Parameters:
         """Takes the parameters that there are; without an optimizer the gradients of all of them count."""
         self._model = model
         self._released = None if optimizer is None else ReleasedParameters(optimizer)
+        self._rounds = rounds_of(optimizer)
         self.names: tuple[str, ...] = ()
         self._walk()
 
@@ -103,13 +119,21 @@ class Parameters:
         return [name for name, flag in flags.items() if flag]
 
     def gradients(self, *, with_released: bool = False) -> Gradients:
-        """Returns the gradients that are there now, on demand also those of what the optimizer has let go."""
+        """Returns the gradients that are there now, on demand also those of what the optimizer has let go.
+
+        Of several optimizers, those that each has stepped with in the round that is not ended; none of those that step
+        in other rounds.
+        """
         if self._members.have_changed():
             self._walk()
-        found = [parameter.grad for parameter in self.tensors]
+        rounds = self._rounds
+        if rounds is not None and rounds.is_open:
+            found = [rounds.gradient_of(parameter) for parameter in self.tensors]
+        else:
+            found = [parameter.grad for parameter in self.tensors]
         released = self._released
         if not with_released and released is not None and released.look():
-            found = [None if one in released else one.grad for one in self.tensors]
+            found = [None if one in released else grad for one, grad in zip(self.tensors, found, strict=True)]
         return self._collect(found)
 
     def _collect(self, found: list[torch.Tensor | None]) -> Gradients:

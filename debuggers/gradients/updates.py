@@ -19,6 +19,7 @@ from debuggers.gradients.parameters import Gradients
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.joined_optimizers import members_of, rounds_of
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue, Measurement
 from debuggers.measurement.gpu import is_readable
@@ -58,9 +59,10 @@ class UpdateMeasurement:
     NaN where there are none.
 
     Only parameters that have a gradient and belong to the optimizer take part. While updates are measured, a copy of
-    them is kept.
+    them is kept. Of several optimizers, the weights before the step are copied when their own step begins.
 
     Attributes:
+        is_expected: Whether the coming step is to be measured, as far as is known before it.
         skipped: Armed steps after which the optimizer changed nothing, as when a GradScaler skips them.
     """
 
@@ -77,8 +79,9 @@ class UpdateMeasurement:
         isolation: Isolation,
         stopwatch: Stopwatch,
     ) -> None:
-        self.skipped = 0
-        self._optimizer = optimizer
+        self.skipped, self.is_expected = 0, False
+        self._optimizer, self._members, self._rounds = optimizer, members_of(optimizer), rounds_of(optimizer)
+        self._early: dict[int, torch.Tensor] = {}
         self._emitter = emitter
         self._histogram_every = histogram_every
         self._with_weights, self._with_updates, self._with_state = weights, updates, optimizer_state
@@ -92,6 +95,7 @@ class UpdateMeasurement:
         self._streams: dict[str, SummaryStream] = {}
         self._hooks = Hooks()
         self._is_stepping = False
+        self._hooks.add_before_each_step(optimizer, self._before_early_step)
         self._hooks.add_optimizer_pre_step(optimizer, self._before_step)
         self._hooks.add_optimizer_post_step(optimizer, self._after_step)
 
@@ -128,15 +132,16 @@ class UpdateMeasurement:
         if self._is_inside_step() and self._armed is not None:
             return
         self.disarm()
-        owned = set(map(id, held_parameters(self._optimizer)))
+        owned = set(map(id, filter(self._is_known, held_parameters(self._optimizer))))
         mine = [id(parameter) in owned for parameter in gradients.parameters]
         parameters = [parameter for parameter, own in zip(gradients.parameters, mine, strict=True) if own]
         self._names = tuple(name for name, own in zip(gradients.names, mine, strict=True) if own)
         if self._with_updates and parameters:
-            values = [_local(parameter) for parameter in parameters]
+            values = [self._early.get(id(parameter), _local(parameter)) for parameter in parameters]
             if not _fit(self._before, values) or not all(map(is_, parameters, self._parameters)):
                 self._before = [torch.empty_like(value) for value in values]
             foreach.copy_(self._before, values)
+        self._early = {}
         self._parameters = parameters
         # In a step that gives its parameters no gradient, the optimizer changes nothing.
         self._armed = step if parameters else None
@@ -154,7 +159,7 @@ class UpdateMeasurement:
         """Removes the hook and emits what is left; waits for the device."""
         self._hooks.remove()
         self._forget_step()
-        self._parameters, self._before = [], []
+        self._parameters, self._before, self._early = [], [], {}
         try:
             self._arrivals.drain()
         finally:
@@ -165,10 +170,26 @@ class UpdateMeasurement:
         self.skipped += self._armed is not None
         self._armed = None
 
+    def _is_known(self, parameter: torch.Tensor) -> bool:
+        """Whether a parameter's own optimizer takes part in the step, and it is known what it was before."""
+        if self._rounds is None or not self._rounds.is_open:
+            return True
+        if not self._rounds.steps_in(parameter):
+            return False
+        return not self._with_updates or not self._rounds.has_moved(parameter) or id(parameter) in self._early
+
     def _is_inside_step(self) -> bool:
         # No hook is called after a step that raised.
-        self._is_stepping = self._is_stepping and is_stepping(self._optimizer)
+        self._is_stepping = self._is_stepping and is_stepping(*self._members)
         return self._is_stepping
+
+    def _before_early_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if not (self._with_updates and self.is_expected):
+            return
+        with self._stopwatch, self._isolation.guard("measuring an update"), torch.no_grad():
+            for parameter in held_parameters(optimizer):
+                if parameter.grad is not None:
+                    self._early[id(parameter)] = _local(parameter).clone()
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         if self._is_stepping:  # the last step raised
@@ -177,10 +198,11 @@ class UpdateMeasurement:
 
     def _after_step(self, optimizer: torch.optim.Optimizer) -> None:
         self._is_stepping = False
+        self._early = {}
         if self._armed is None:
             return
         with self._stopwatch, self._isolation.guard("measuring an update"):
-            skipped = step_was_skipped(optimizer)
+            skipped = step_was_skipped(optimizer) if self._rounds is None else self._rounds.overflow()
             if skipped is not None and skipped.is_cpu and skipped.item():
                 self.disarm()
             else:

@@ -9,6 +9,8 @@ from debuggers.instrumentation import compiled_code
 from debuggers.instrumentation.call_observers import Observer
 from debuggers.instrumentation.compiled_code import graph_must_be_whole, never_compiled, uncompiled
 from debuggers.instrumentation.inner_steps import is_inner_step
+from debuggers.instrumentation.joined_optimizers import rounds_of
+from debuggers.instrumentation.optimizer_rounds import RoundHandle
 from debuggers.torch_import import torch
 
 HookFunction = Callable[[torch.nn.Module, Any, Any], None]
@@ -155,11 +157,13 @@ class _NotifyingClosure:
 class Hooks:
     """The hooks of one owner. The handles are kept here, never in the model; ``remove`` removes all of them.
 
+    Of optimizers that were joined, a step is a round of theirs, which who watches them tells them of.
+
     As a context manager it removes them when the block ends, also after an exception.
     """
 
     def __init__(self) -> None:
-        self._handles: list[torch.utils.hooks.RemovableHandle | Observer] = []
+        self._handles: list[torch.utils.hooks.RemovableHandle | Observer | RoundHandle] = []
 
     def add_forward(self, hooks: Iterable[tuple[torch.nn.Module, HookFunction]]) -> list[Observer]:
         """Registers a function for the output of each module: all of them, or none if one cannot be registered.
@@ -229,6 +233,9 @@ class Hooks:
     def add_optimizer_pre_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
         """Registers a function that ``optimizer.step`` calls first; an exception in it keeps the step from running."""
         compiled_code.prepare()
+        if (rounds := rounds_of(optimizer)) is not None:
+            self._handles.append(rounds.on_begin(function))
+            return
         self._handles.append(optimizer.register_step_pre_hook(OptimizerHook(function)))
 
     def add_gradients_ready(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
@@ -237,11 +244,25 @@ class Hooks:
         It runs inside ``optimizer.step``: first, or after the first call of the closure that the caller gave.
         """
         compiled_code.prepare()
+        if (rounds := rounds_of(optimizer)) is not None:
+            self._handles.append(rounds.on_begin(function))
+            return
         self._handles.append(optimizer.register_step_pre_hook(GradientsReadyHook(function)))
+
+    def add_before_each_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
+        """Registers a function for the steps of joined optimizers that come before the last one of a round.
+
+        It is called with the optimizer, when its gradients are there and before it changes its weights.
+        """
+        if (rounds := rounds_of(optimizer)) is not None:
+            self._handles.append(rounds.on_keep(function))
 
     def add_optimizer_post_step(self, optimizer: torch.optim.Optimizer, function: OptimizerFunction) -> None:
         """Registers a function that ``optimizer.step`` calls last."""
         compiled_code.prepare()
+        if (rounds := rounds_of(optimizer)) is not None:
+            self._handles.append(rounds.on_end(function))
+            return
         self._handles.append(optimizer.register_step_post_hook(OptimizerHook(function)))
 
     def add_any_optimizer_step(self, function: OptimizerFunction) -> None:

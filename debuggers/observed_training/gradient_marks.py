@@ -32,6 +32,11 @@ class GradientMarks:
         self._noted = self._now()
 
     @property
+    def parameters(self) -> Sequence[torch.Tensor]:
+        """The parameters that are looked at."""
+        return self._parameters
+
+    @property
     def present(self) -> bool:
         """Whether one of the parameters had a gradient when ``note`` was called last."""
         return self._noted is not self._none

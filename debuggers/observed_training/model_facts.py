@@ -9,6 +9,7 @@ from debuggers.diagnosis.facts import GroupFacts, LayerFacts, ParameterFacts
 from debuggers.gradients.parameters import Parameters
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.host_arrays.readable import is_freed
+from debuggers.instrumentation.joined_optimizers import learning_rates, members_of, rounds_of
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.observed_training.forward_calls import dtype_name
 from debuggers.observed_training.holders import holder_of
@@ -28,10 +29,11 @@ class InitialParameters:
     They may still be on their way from a device.
     """
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Looks at them as they are now; nothing waits for a device."""
+        rates = {} if rounds_of(optimizer) is None else _rates(optimizer)
         self._named = [
-            (name, tuple(tensor.shape), dtype_name(tensor.dtype))
+            (name, tuple(tensor.shape), dtype_name(tensor.dtype), rates.get(id(tensor), ""))
             for name, tensor in list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]
         ]
         self._pending: list[tuple[list[str], DeferredTensor]] = []
@@ -58,13 +60,20 @@ class InitialParameters:
                 name=name,
                 shape=shape,
                 dtype=dtype,
+                rate=rate,
                 mean=moments.get(name, (0.0, 0.0))[0],
                 std=moments.get(name, (0.0, 0.0))[1],
                 is_sampled=name in moments,
                 role=roles.get(name, "trained"),
             )
-            for name, shape, dtype in self._named
+            for name, shape, dtype, rate in self._named
         )
+
+
+def _rates(optimizer: torch.optim.Optimizer | None) -> dict[int, str]:
+    groups = () if optimizer is None else optimizer.param_groups
+    names = [name for name, _ in learning_rates(optimizer)]
+    return {id(one): name for name, group in zip(names, groups, strict=True) for one in group["params"]}
 
 
 class FirstFacts:
@@ -88,7 +97,7 @@ class FirstFacts:
 
     def look(self) -> None:
         """Looks at the model and the optimizer as they are now."""
-        self.initial = InitialParameters(self._parameters)
+        self.initial = InitialParameters(self._parameters, self._optimizer)
         self.layers = layer_facts(self._model)
         self.acts_by_mode = any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self.layers)
         self.groups = () if self._optimizer is None else group_facts(self._optimizer)
@@ -96,7 +105,7 @@ class FirstFacts:
     def look_for_scheduler(self) -> None:
         """Looks whether the optimizer has a scheduler now."""
         if self._optimizer is not None:
-            self.scheduler = scheduler_of(self._optimizer)
+            self.scheduler = next(filter(None, map(scheduler_of, members_of(self._optimizer))), "")
 
     def is_on_host(self) -> bool:
         """Whether the values have arrived from a device."""

@@ -12,6 +12,7 @@ from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.parameters import Parameters
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.joined_optimizers import members_of, optimizer_name, rounds_of
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.broken_batch import BrokenBatch
@@ -84,7 +85,10 @@ class TrainingObserver:
         # An optimizer of another model holds none of them: their gradients show that it does.
         mine_held = [one for one in trainable if held is None or id(one) in held]
         self._holds, trained = bool(mine_held), mine_held or trainable
-        self.passes = StepPasses(trained, scaler, self._before_pass, on_backward_end, self._is_trained)
+        self._rounds = rounds_of(optimizer)
+        self.passes = StepPasses(
+            trained, scaler, self._before_pass, on_backward_end, self._is_trained, rounds=self._rounds
+        )
         self.calls = ForwardCalls(
             model,
             isolation,
@@ -141,6 +145,11 @@ class TrainingObserver:
         self._hooks.remove()
         self._movement.forget()
         self.clippings.stop()
+
+    def optimizer_begins(self) -> None:
+        """Says that one of several optimizers begins its step."""
+        with self._stopwatch, self._isolation.guard("observing a step"):
+            self.passes.optimizer_begins()
 
     def use_scaler(self, scaler: torch.amp.GradScaler) -> None:
         """Takes the loop's GradScaler from now on."""
@@ -214,7 +223,7 @@ class TrainingObserver:
                 model=type(self._model).__name__,
                 parameters=() if first.initial is None else first.initial.facts(roles),
                 layers=(*first.layers, *self.calls.random.layers),
-                optimizer="" if self._optimizer is None else type(self._optimizer).__name__,
+                optimizer=optimizer_name(self._optimizer),
                 groups=first.groups,
                 scheduler=first.scheduler,
                 loss=self._losses.usual_of(self.passes.usual_passes if self.passes.adds_up else 1),
@@ -263,7 +272,8 @@ class TrainingObserver:
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = self._graphs.look(roots[0], self._steps)
-            if view is not None and not self.passes.mixed:
+            alternates = self._rounds is not None and self._rounds.alternates
+            if view is not None and not self.passes.mixed and not alternates:
                 self._on_loss(view)
 
     def _check(self, step: int, *, looks: bool) -> None:
@@ -271,7 +281,8 @@ class TrainingObserver:
         zeroed = passes.step_begins()
         if zeroed is not None:
             invariants.check("gradients_zeroed", step, broken=not zeroed)
-        if len(self.calls.sizes) > 1 and passes.passes > 1:
+        alternates = self._rounds is not None and self._rounds.alternates
+        if len(self.calls.sizes) > 1 and passes.passes > 1 and not alternates:
             invariants.check("micro_batch_size_constant", step, broken=len(set(self.calls.sizes)) > 1)
         if self.calls.autocast is not None:
             self._precision = dtype_name(self.calls.autocast)
@@ -284,7 +295,11 @@ class TrainingObserver:
             self._graphs.check_kept(self._steps, step)
             frozen = frozen_batch_norms(self._model)
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
-            self._movement.keep(step, self._optimizer, self._trained)
+            if self._rounds is None:
+                self._movement.keep(step, self._optimizer, self._trained)
+            elif self._rounds.current is not None:  # the others have moved already
+                theirs = [one for one in self._trained if self._rounds.steps_now(one)]
+                self._movement.keep(step, self._rounds.current, theirs)
 
     def after_step(self) -> None:
         """Takes that the optimizer has stepped."""
@@ -299,8 +314,8 @@ class TrainingObserver:
 
     def _end_step(self) -> None:
         # Not before the step: a loop may clip after it has called session.step().
-        unscaled = 0 if self._optimizer is None else unscaling_changes(self.passes.scaler, self._optimizer)
-        others = self.passes.unrelated > 0
+        unscaled = unscaling_changes(self.passes.scaler, *members_of(self._optimizer))
+        others = self.passes.unrelated > 0 or (self._rounds is not None and self._rounds.alternates)
         self._clipped += self.passes.step_ends() > unscaled
         self._others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)

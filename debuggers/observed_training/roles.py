@@ -29,4 +29,5 @@ def parameter_roles(watch: ParameterWatch, invariants: InvariantLog, steps: int,
         roles |= dict.fromkeys(left_out, "frozen")
     if "weights_stand_still" in kinds:
         roles |= {name: "unchanged" for name in found.parameters if name not in roles}
+    roles |= {name: "unchanged" for name in found.idle if name not in roles}
     return roles

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from debuggers.instrumentation.optimizer_rounds import OptimizerRounds
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.backward_passes import BackwardObservation
 from debuggers.observed_training.gradient_marks import GradientMarks
@@ -25,7 +26,8 @@ class StepPasses:
     that trains the model are looked at: in another one, torch may fill the gradients at the moment of a look, which
     would end the process. What was accumulated before
     gradients were set to zero belongs to no step: in the training of a GAN, the generator's pass fills the
-    discriminator's gradients, which are zeroed before its own.
+    discriminator's gradients, which are zeroed before its own. Of several optimizers that are watched together, a pass
+    whose gradients one has stepped with belongs to the step, and the step's loss is the sum over the optimizers' turns.
 
     Attributes:
         scaler: The loop's GradScaler, if known.
@@ -38,6 +40,14 @@ class StepPasses:
         adds_up: Whether the loss of a step is the sum of its passes', as where a framework divides each of them.
     """
 
+    _passes: int
+    _changes: int
+    _losses: torch.Tensor | float | None
+    _earlier: torch.Tensor | float | None
+    _earlier_passes: int
+    _is_used: bool
+    _is_unseen: bool
+
     def __init__(
         self,
         parameters: list[torch.Tensor],
@@ -45,6 +55,8 @@ class StepPasses:
         before: Callable[[tuple[torch.Tensor, ...], float | None], None],
         after: Callable[[], None] = lambda: None,
         still_trained: Callable[[torch.Tensor], bool] = lambda parameter: True,
+        *,
+        rounds: OptimizerRounds | None = None,
     ) -> None:
         """Observes nothing before ``start``.
 
@@ -56,12 +68,16 @@ class StepPasses:
             after: Called after each pass that belongs to the model.
             still_trained: Whether a parameter still belongs to the optimizer: a layer that was replaced keeps its last
                 gradients, which nothing sets to zero.
+            rounds: Of several optimizers.
         """
         self.scaler = scaler
         self.unrelated = 0
         self.scale_number, self.is_scaled = 1.0, False
         self.mixed = self.adds_up = False
         self._before, self._after, self._still_trained = before, after, still_trained
+        self._rounds = rounds
+        self._zeroed_turns: set[int] = set()
+        """Turns of several optimizers before whose passes gradients were zero, since the last step."""
         self._parameters = parameters
         self._marks = GradientMarks(parameters)
         self._observation: BackwardObservation | None = None
@@ -111,19 +127,28 @@ class StepPasses:
         """The most frequent number of passes a step; 1 if none was seen."""
         return self._counts.most_common(1)[0][0] if self._counts else 1
 
+    def optimizer_begins(self) -> None:
+        """Says that one of several optimizers begins its step: the passes since the last one did are its own."""
+        if not self._is_used:
+            self._changes += self._marks.note()
+        self._is_used = True
+
     def loss(self, factor: float = 1.0) -> torch.Tensor | float | None:
         """Returns the mean loss of the coming step's passes, a 0-d float64 tensor on a device; None if it is unseen.
 
         Args:
             factor: What the loop multiplies the loss with. If that is one by the number of passes, they add up.
         """
-        if self._losses is None or not self._passes:
+        if self._rounds is not None and self._rounds.is_late:
+            return self._earlier
+        if self._losses is None or not self._passes or self._is_unseen:
             return None
-        averaged = self.adds_up or abs(factor * self._passes - 1) < 1e-6
-        if isinstance(self._losses, float):
-            return self._losses if averaged else self._losses / self._passes
-        with quiet_computation(self._losses.device.type):
-            return self._losses if averaged else self._losses / self._passes
+        passes = self._passes - self._earlier_passes
+        averaged = self.adds_up or abs(factor * passes - 1) < 1e-6 or not passes
+        device = self._losses.device.type if isinstance(self._losses, torch.Tensor) else "cpu"
+        with quiet_computation(device):
+            losses = self._losses if averaged else self._losses / passes
+            return losses if self._earlier is None else losses + self._earlier
 
     def step_begins(self) -> bool | None:
         """Says that the optimizer is about to step; returns whether gradients were zeroed since its last step.
@@ -131,6 +156,9 @@ class StepPasses:
         None where that cannot be told: before the second step, and where no pass was seen.
         """
         known = self._had_step and self._passes > 0
+        if known and self._rounds is not None:
+            turns = {self._rounds.turn_of(one) for one in self._marks.parameters if self._rounds.steps_in(one)}
+            return turns <= self._zeroed_turns
         return self._zeroed if known else None
 
     def step_ends(self) -> int:
@@ -138,14 +166,19 @@ class StepPasses:
 
         Returns how often gradients were changed since the last pass ended, as by unscaling and clipping.
         """
-        if self._passes:  # a loop may tell of a step for each pass
-            self._counts[self._passes] += 1
+        is_late = self._rounds is not None and self._rounds.is_late
+        passes = self._earlier_passes if is_late else self._passes
+        if passes:  # a loop may tell of a step for each pass
+            self._counts[passes] += 1
         changed = self._marks.note()
-        changes = self._changes + changed if self._passes else 0
+        changes = self._changes + (0 if self._is_used else changed) if self._passes else 0
         self._dropped_passes = self._drops = 0
         self._had_step = self._passes > 0 and self._marks.present
-        self._zeroed = False
+        self._zeroed, self._zeroed_turns = False, set()
+        late_passes, late_losses = self._passes - self._earlier_passes, self._losses
         self._forget()
+        if is_late:
+            self._passes, self._losses = late_passes, late_losses
         return changes
 
     def choose_parameters(self) -> None:
@@ -157,7 +190,10 @@ class StepPasses:
 
     def _forget(self) -> None:
         self._passes = self._changes = self.unrelated = 0
-        self._losses: torch.Tensor | float | None = None
+        self._losses = self._earlier = None
+        # Those of the turns of several optimizers before the last one, and whether that is over.
+        self._earlier_passes = 0
+        self._is_used = self._is_unseen = False
         self.begun_s: float | None = None
         self.ended_s: float | None = None
 
@@ -169,9 +205,11 @@ class StepPasses:
             changed = marks.note()
             # A step inside of the last pass may have removed them before it ended.
             self._zeroed |= not marks.present
+            if self._rounds is not None:
+                self._see_turns(self._rounds, changed=changed > 0)
             if changed and marks.are_zero(self._still_trained):
                 self._zeroed = True
-                if self._passes:
+                if self._passes and self._rounds is None:
                     self._dropped_passes, self._drops = self._dropped_passes + self._passes, self._drops + 1
                     self.mixed = True
                     others = self.unrelated + self._passes
@@ -201,10 +239,28 @@ class StepPasses:
             self._passes += 1
             self._after()
             value = _value(roots, scale) if number is None else number
-            if value is None or (self._losses is None and self._passes > 1):
+            if value is None or (self._losses is None and self._passes - self._earlier_passes > 1):
                 self._losses = None
             else:
                 self._losses = value if self._losses is None else self._losses + value
+
+    def _see_turns(self, rounds: OptimizerRounds, *, changed: bool) -> None:
+        """Takes that a pass begins, of several optimizers: whose gradients are zero, and whether a turn has ended."""
+        rounds.pass_begins()
+        turns = {rounds.turn_of(one) for one in self._marks.parameters}
+        if not self._marks.present:
+            self._zeroed_turns |= turns
+        elif changed:
+            self._zeroed_turns |= {one for one in turns if self._marks.are_zero(partial(self._is_of, rounds, one))}
+        if not self._is_used:
+            return
+        loss = self.loss()
+        self._is_unseen |= loss is None and self._passes > self._earlier_passes
+        self._earlier = self._earlier if loss is None else loss
+        self._losses, self._earlier_passes, self._is_used = None, self._passes, False
+
+    def _is_of(self, rounds: OptimizerRounds, turn: int, parameter: torch.Tensor) -> bool:
+        return rounds.turn_of(parameter) == turn and self._still_trained(parameter)
 
     def _scale_of(self, roots: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
         """Returns the loss scale if it is a factor of the root."""

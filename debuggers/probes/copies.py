@@ -4,6 +4,7 @@ import copy
 from collections import defaultdict
 from typing import Any
 
+from debuggers.instrumentation.joined_optimizers import JoinedOptimizers, members_of
 from debuggers.probes.batch import ProbedBatch
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import Dropout
@@ -22,15 +23,19 @@ class TrainingCopy:
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
         """Copies both."""
-        memo: dict[int, Any] = {} if optimizer is None else {id(optimizer.state): defaultdict(dict)}
+        members = members_of(optimizer)
+        memo: dict[int, Any] = {id(one.state): defaultdict(dict) for one in members}
         memo |= {id(one): one.detach().clone() for one in _kept_results(model)}  # torch refuses to copy them
         self.model: torch.nn.Module = copy.deepcopy(model, memo)
-        self.optimizer: torch.optim.Optimizer | None = copy.deepcopy(optimizer, memo)
-        if optimizer is not None and self.optimizer is not None:
+        copies = copy.deepcopy(members, memo)
+        for member, copied in zip(members, copies, strict=True):
             # Pickling an optimizer leaves out what its class keeps beside state and groups, as LBFGS does.
-            for name, value in vars(optimizer).items():
-                if name not in vars(self.optimizer) and not callable(value) and "hook" not in name:
-                    setattr(self.optimizer, name, copy.deepcopy(value, memo))
+            for name, value in vars(member).items():
+                if name not in vars(copied) and not callable(value) and "hook" not in name:
+                    setattr(copied, name, copy.deepcopy(value, memo))
+        self.optimizer: torch.optim.Optimizer | None = None
+        if copies:
+            self.optimizer = copies[0] if len(copies) == 1 else JoinedOptimizers(copies)
 
     def without_dropout(self) -> None:
         """Puts dropouts in eval mode."""

@@ -11,6 +11,7 @@ from debuggers.gradients.loss_scale import scale_in_gradients
 from debuggers.gradients.parameters import Parameters
 from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.joined_optimizers import learning_rates, rounds_of
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.measurement.summary_table import SummaryTable
@@ -27,6 +28,7 @@ from debuggers.signals.signal_log import SignalLog
 from debuggers.signals.unit_similarity import unit_similarities
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import scale_of
+from debuggers.torch_internals.optimizers import held_parameters
 
 _SIMILARITY = "unit_similarity"
 _MOST_GROUPS = 16
@@ -69,6 +71,7 @@ class Signals:
         self._clipping = ClippingSignals(self._log, self._arrivals)
         self._data_time = DataTime()
         self._last_step = 0
+        self._rounds = rounds_of(optimizer)
         self._before_hooks = Hooks()
         self._was_sampled = False
         self._passes_backward = 0
@@ -128,8 +131,12 @@ class Signals:
         if self.is_sampled:
             with self._stopwatch, self._isolation.guard("collecting signals"):
                 scale = None if self._scaler is None or not self._scaler.is_enabled() else scale_of(self._scaler)
-                self._clipping.see_backward(self._parameters.gradients().tensors, scale)
+                if self._rounds is not None and self._rounds.is_open:
+                    self._clipping.forget()  # gradients of the round are of several passes
+                else:
+                    self._clipping.see_backward(self._parameters.gradients().tensors, scale)
                 if self._optimizer is not None and not len(self._before_hooks):
+                    self._before_hooks.add_before_each_step(self._optimizer, self._before_early_step)
                     self._before_hooks.add_optimizer_pre_step(self._optimizer, self._before_step)
 
     def step(self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None) -> None:
@@ -243,9 +250,7 @@ class Signals:
         self._log.put_tensors(step, _SIMILARITY, names, shares, time_ns)
 
     def _note_rates(self, step: int) -> None:
-        groups = [] if self._optimizer is None else self._optimizer.param_groups
-        for index, group in enumerate(groups[:_MOST_GROUPS]):
-            name, rate = "learning_rate" if len(groups) == 1 else f"learning_rate/{index}", group["lr"]
+        for name, rate in learning_rates(self._optimizer)[:_MOST_GROUPS]:
             if type(rate) is float:
                 self._log.note(step, name, rate)
             else:
@@ -256,10 +261,17 @@ class Signals:
         zeros = None
         if sampled and table is not None and len(table) == len(found.names):
             zeros = dict(zip(found.names, table.zero_fraction.tolist(), strict=True))
+        if self._rounds is not None and self._rounds.is_open:
+            found = found.of(self._rounds.steps_in)
         scale = scale_in_gradients(self.scaler, self._optimizer)
         self._weights.see(step, count, found, scale, zeros, sampled=sampled)
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:
         with self._stopwatch, self._isolation.guard("collecting signals"):
-            scale = scale_in_gradients(self._scaler, optimizer)
+            scale = scale_in_gradients(self._scaler, self._optimizer)
             self._clipping.see_optimizer(self._parameters.gradients().tensors, scale)
+
+    def _before_early_step(self, optimizer: torch.optim.Optimizer) -> None:
+        if self.is_sampled:
+            with self._stopwatch, self._isolation.guard("collecting signals"):
+                self._weights.see_before(one for one in held_parameters(optimizer) if one.grad is not None)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -62,18 +62,23 @@ def _together(samples: list[torch.Tensor]) -> Floats | DeferredTensor:
 
 
 def _elements_of(
-    found: Gradients, *, sampled: bool
+    found: Gradients, early: Mapping[int, torch.Tensor | None], *, sampled: bool
 ) -> tuple[Sequence[int], Sequence[torch.Tensor] | Floats, Sequence[torch.Tensor] | Floats]:
-    """The places of the parameters that have samples, those of their gradients, and if ``sampled`` of their weights."""
+    """The places of the parameters that have samples, those of their gradients, and if ``sampled`` of their weights.
+
+    ``early`` has those of weights that have moved already, by the parameter's identity.
+    """
     slopes = sample_all(found.tensors)
     if slopes is not None and not sampled:
         return range(len(found.names)), slopes, []
-    before = None if slopes is None else sample_all(found.parameters)
+    before = None if slopes is None or early else sample_all(found.parameters)
     if slopes is not None and before is not None:
         return range(len(found.names)), slopes, before
     places, gradients, weights = [], [], []
     for place, (parameter, gradient) in enumerate(zip(found.parameters, found.tensors, strict=True)):
-        weight, slope = sample_elements(parameter) if sampled else None, sample_elements(gradient)
+        weight, slope = None, sample_elements(gradient)
+        if sampled:
+            weight = early[id(parameter)] if id(parameter) in early else sample_elements(parameter)
         if slope is not None and (weight is not None or not sampled):
             places.append(place)
             gradients.append(slope)
@@ -116,6 +121,12 @@ class ParameterSignals:
         self._log, self._arrivals = log, arrivals
         self._current: _Moment | None = None
         self._last: tuple[int, tuple[str, ...], Floats] | None = None
+        self._early: dict[int, torch.Tensor | None] = {}
+
+    def see_before(self, parameters: Iterable[torch.Tensor]) -> None:
+        """Takes weights that the step changes before ``see`` is called, as one of several optimizers does."""
+        with quiet_computation("cpu"):
+            self._early |= {id(parameter): sample_elements(parameter) for parameter in parameters}
 
     def see(
         self,
@@ -139,7 +150,8 @@ class ParameterSignals:
         """
         self.end_step()
         with quiet_computation("cpu"):
-            places, gradients, weights = _elements_of(found, sampled=sampled)
+            early, self._early = self._early, {}
+            places, gradients, weights = _elements_of(found, early, sampled=sampled)
             if not len(gradients):
                 return
             whole = len(places) == len(found.names)

@@ -84,9 +84,9 @@ def handed_to(optimizer: Any) -> tuple[torch.Tensor | None, torch.Tensor] | None
     return None
 
 
-def unscaling_changes(scaler: torch.amp.GradScaler | None, optimizer: torch.optim.Optimizer) -> int:
-    """Returns how often a scaler has changed an optimizer's gradients since the last pass: 0 without an enabled one."""
+def unscaling_changes(scaler: torch.amp.GradScaler | None, *optimizers: torch.optim.Optimizer) -> int:
+    """Returns how often a scaler has changed optimizers' gradients since the last pass: 0 without an enabled one."""
     if scaler is None or not scaler.is_enabled():
         return 0
-    state = optimizer_states(scaler).get(id(optimizer))
-    return changes_by_unscaling() if state is not None and is_unscaled(state) else 0
+    states = [state for one in optimizers if (state := optimizer_states(scaler).get(id(one))) is not None]
+    return changes_by_unscaling() if any(map(is_unscaled, states)) else 0

@@ -28,16 +28,18 @@ def hooked_steps(optimizer: torch.optim.Optimizer) -> list[Any]:
     return hooked
 
 
-def is_stepping(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether this is called from within ``optimizer.step``, by a closure or a hook.
+def is_stepping(*optimizers: torch.optim.Optimizer) -> bool:
+    """Whether this is called from within ``step`` of one of these optimizers, by a closure or a hook.
 
     In the way is the frame of a function called ``step``, or of torch's function around it, which is called
     ``wrapper``.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name in ("step", "wrapper") and frame.f_locals.get("self") is optimizer:
-            return True
+        if frame.f_code.co_name in ("step", "wrapper"):
+            owner = frame.f_locals.get("self")
+            if any(owner is one for one in optimizers):
+                return True
         frame = frame.f_back
     return False
 

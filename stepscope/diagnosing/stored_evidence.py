@@ -139,8 +139,9 @@ def _series(
         else:
             signal, tensor = tensors_of[full]
             tensors.setdefault(signal, {})[tensor] = one
-    if "learning_rate" not in series and "learning_rate/0" in series:
-        series["learning_rate"] = series["learning_rate/0"]
+    group = next((name for name in series if name.startswith("learning_rate/")), None)
+    if "learning_rate" not in series and group is not None:
+        series["learning_rate"] = series[group]
     return series, tensors
 
 

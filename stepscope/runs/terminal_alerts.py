@@ -11,6 +11,7 @@ _SHARED = (
     "_gradient",
     "_update",
     "weights_stand_still",
+    "idle_optimizer",
     "non_finite_weight",
     "outside_optimizer",
     "skipped_steps",

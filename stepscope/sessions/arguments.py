@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tracker_adapters.emitter import Emitter
 from tracker_adapters.wording import counted
 
 from debuggers.detectors import Detector, SignalDetector
+from debuggers.detectors.finding import name_some
 from debuggers.detectors.signals.front import Rule
 from debuggers.detectors.signals.rule_check import check_rule
 from debuggers.errors import DebuggerConfigError
+from debuggers.instrumentation.joined_optimizers import JoinedOptimizers, members_of
 from debuggers.torch_import import torch
+from debuggers.torch_internals.optimizers import held_parameters
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
@@ -23,10 +26,7 @@ if TYPE_CHECKING:
     from stability import NumericalStabilityManager
 
 _log = logging.getLogger(__name__)
-_SEVERAL = (
-    "Of several that train one model, pass the one that steps last; of several models, each with its own optimizer, "
-    'watch each: watch(model, optimizer, run=run.scoped("name"))'
-)
+_SEVERAL = "Several that train one model are watched by watch(model, [first, second])"
 
 
 def only_config(given: DebugConfig, config: object) -> DebugConfig:
@@ -129,6 +129,55 @@ def check_order(model: object, optimizer: object) -> None:
         )
 
 
+def joined(model: object, optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    """Returns what was given as optimizer; a list or tuple of several as one.
+
+    Warns of parameters that several of them hold.
+
+    Raises:
+        SessionError: For an empty list, an element that is no optimizer, and one that is given twice.
+    """
+    if not isinstance(optimizer, list | tuple):
+        return cast("torch.optim.Optimizer", optimizer)  # checked with the model
+    if not optimizer:
+        raise SessionError(
+            f"optimizer is an empty {type(optimizer).__name__}; expected a torch.optim.Optimizer, or a list of them"
+        )
+    for place, one in enumerate(optimizer):
+        if not isinstance(one, torch.optim.Optimizer):
+            raise SessionError(f"optimizer[{place}] is {_named(one)}; expected a torch.optim.Optimizer")
+        first = next(index for index, other in enumerate(optimizer) if other is one)
+        if first < place:
+            raise SessionError(
+                f"optimizer[{first}] and optimizer[{place}] are the same {type(one).__name__}; expected each optimizer "
+                "once"
+            )
+    if len(optimizer) == 1:
+        return optimizer[0]
+    _warn_of_shared(model, optimizer)
+    return JoinedOptimizers(optimizer)
+
+
+def _warn_of_shared(model: object, optimizers: Sequence[torch.optim.Optimizer]) -> None:
+    """Warns of parameters that several optimizers hold, by the names that the model has for them."""
+    named = model.named_parameters() if isinstance(model, torch.nn.Module) else ()
+    names = {id(parameter): name for name, parameter in named}
+    holders: dict[int, list[int]] = {}
+    for place, one in enumerate(optimizers):
+        for key in dict.fromkeys(map(id, held_parameters(one))):
+            holders.setdefault(key, []).append(place)
+    shared = [key for key, places in holders.items() if len(places) > 1]
+    if shared:
+        kinds = [f"optimizer[{place}] ({type(optimizers[place]).__name__})" for place in holders[shared[0]]]
+        _log.warning(
+            "%s hold the same %s (%s): each of them changes what the other one has changed; expected each parameter "
+            "in one optimizer",
+            " and ".join(kinds),
+            counted(len(shared), "parameters"),
+            name_some([names.get(key, "of no given model") for key in shared]),
+        )
+
+
 def _named(value: object) -> str:
     """Names what was given, by its type; the repr of a model or optimizer takes pages."""
     if value is None:
@@ -140,13 +189,16 @@ def _named(value: object) -> str:
 def _warn_of_strangers(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """Warns of an optimizer that holds none of the model's parameters; the diagnosis names it as a cause."""
     mine = {id(parameter) for parameter in model.parameters()}
-    theirs = [id(parameter) for group in optimizer.param_groups for parameter in group["params"]]
-    if mine and theirs and mine.isdisjoint(theirs):
-        _log.warning(
-            "none of the optimizer's %s is one of the %s's %d: its steps do not train the model; expected an optimizer "
-            "that was made from model.parameters() after the model was complete",
-            counted(len(theirs), "parameters"), type(model).__name__, len(mine),
-        )  # fmt: skip
+    members = members_of(optimizer)
+    for place, member in enumerate(members):
+        theirs = list(map(id, held_parameters(member)))
+        if mine and theirs and mine.isdisjoint(theirs):
+            _log.warning(
+                "none of %s's %s is one of the %s's %d: its steps do not train the model; expected an optimizer "
+                "that was made from model.parameters() after the model was complete",
+                "the optimizer" if len(members) == 1 else f"optimizer[{place}]",
+                counted(len(theirs), "parameters"), type(model).__name__, len(mine),
+            )  # fmt: skip
 
 
 def checked_batch(**told: Any) -> dict[str, Any]:

@@ -131,6 +131,11 @@ class SessionDiagnosis:
         return told
 
     @property
+    def sees_passes(self) -> bool:
+        """Whether backward passes are observed."""
+        return self.observer is not None
+
+    @property
     def rows(self) -> int:
         """The length of the batches since the last step together; 0 where nothing is observed."""
         return 0 if self.observer is None else sum(self.observer.calls.sizes)
@@ -264,6 +269,11 @@ class SessionDiagnosis:
             self._validation_hooks.remove()
             if self.observer is not None:
                 self.observer.calls.random.call_ends()
+
+    def optimizer_begins(self) -> None:
+        """Says that one of several optimizers begins its step."""
+        if self.observer is not None:
+            self.observer.optimizer_begins()
 
     def after_step(self) -> None:
         """Says that the optimizer has stepped, where ``tells_step_end`` was set."""

@@ -7,6 +7,7 @@ from tracker_adapters.emitter import Emitter
 from tracker_adapters.values.arrays import as_float
 from tracker_adapters.values.tensors import is_device_tensor
 
+from debuggers.instrumentation.joined_optimizers import learning_rates
 from debuggers.torch_import import torch
 
 
@@ -36,8 +37,7 @@ class Diagnostics:
         """Emits ``loss`` and the metrics, under their own names, and the learning rates on measured steps.
 
         Those that are numbers are also emitted where they have changed: how fast they fall must not depend on which
-        steps could be measured. A learning rate is called ``learning_rate``, or ``learning_rate/<index of the group>``
-        with several groups.
+        steps could be measured. For the names of learning rates see ``learning_rates``.
 
         Raises:
             ArtifactError: When one of them is no number; then none is emitted.
@@ -56,10 +56,9 @@ class Diagnostics:
         emitter = emitter.at(step)
         for name, value in checked.items():
             emitter.scalar(name, value)
-        if measured and self._optimizer is not None:
-            groups = self._optimizer.param_groups
-            for index, group in enumerate(groups):
-                emitter.scalar("learning_rate" if len(groups) == 1 else f"learning_rate/{index}", group["lr"])
+        if measured:
+            for name, rate in learning_rates(self._optimizer):
+                emitter.scalar(name, rate)
 
     def _have_rates_changed(self) -> bool:
         """Whether learning rates are others than at the step before; of those in tensors it is not asked."""

@@ -32,7 +32,8 @@ class Instruments:
         skipped: Knows of the steps that a GradScaler skips, where those that it makes are told to it.
         summaries: The gradients of the last step, if it was measured in full and they are on the host, else None.
         reading: What a probe saw of the last step, likewise.
-        unseen_losses: Steps without a loss.
+        unseen_losses: Steps without a loss, though they have one.
+        expects_loss: Whether the coming step has one.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Instruments:
         self.summaries: SummaryTable | None = None
         self.reading: GradientReading | None = None
         self.unseen_losses = 0
+        self.expects_loss = True
 
     @property
     def failures(self) -> Mapping[tuple[str, str], int]:
@@ -127,6 +129,7 @@ class Instruments:
 
     def expect(self, step: int) -> None:
         """Prepares for the forward pass of a step that will be measured."""
+        self.gradients.expect(measures=True)
         if self.activations is not None:
             self.activations.expect(step)
 
@@ -160,6 +163,7 @@ class Instruments:
         """Says that a step begins, measured or not."""
         self.summaries = self.reading = None  # those of an earlier step must not pass for this one's
         self.tensors.start_step(step)
+        self.gradients.expect(measures=False)
         self.tools.begin(step)
 
     @property
@@ -182,7 +186,7 @@ class Instruments:
     def _see_loss(self, step: int, loss: torch.Tensor | float | None) -> bool:
         """Looks at the loss of a step; returns whether something begins that a full measurement may explain."""
         if loss is None:
-            self.unseen_losses += 1
+            self.unseen_losses += self.expects_loss
             return False
         return self._loss.see(step, loss)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tracker_adapters.emitter import Emitter
 
+from debuggers.instrumentation.joined_optimizers import members_of
 from debuggers.torch_import import torch
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def end(session: SessionLifecycle) -> None:
 
 def claim_names(emitter: Emitter, model: torch.nn.Module, optimizer: torch.optim.Optimizer | None) -> None:
     """Alerts when another model or optimizer has emitted its series under the same names."""
-    if not emitter.claim(model if optimizer is None else optimizer):
+    if not emitter.claim(next(iter(members_of(optimizer)), model)):
         emitter.alert(
             "mixed_series",
             f"{type(model).__name__}: a session of another model or optimizer emits under the same names in this run, "

@@ -180,10 +180,7 @@ class DebugSession(SessionProbing):
             FindingError: When ``on_finding`` says so, after the step was taken; or another type that it names.
         """
         number = self._pacing.next if step is None else check_step("session", "step", step)
-        if not self._started or self._stopped:
-            raise SessionError("the session is not running; call start() first, or use it as a context manager")
-        if self._paused:
-            raise SessionError("the session is paused; expected step() after the with block of paused()")
+        self._check_running()
         self._stability.check(loss)
         batch = checked_batch(inputs=inputs, outputs=outputs, targets=targets)
         if self.disabled:
@@ -224,3 +221,10 @@ class DebugSession(SessionProbing):
                 self._expect(self._pacing.next)
         self._instruments.tools.control.raise_asked()
         return result
+
+    def _check_running(self) -> None:
+        """Raises SessionError where no step can be taken now."""
+        if not self._started or self._stopped:
+            raise SessionError("the session is not running; call start() first, or use it as a context manager")
+        if self._paused:
+            raise SessionError("the session is paused; expected step() after the with block of paused()")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.joined_optimizers import members_of
 from debuggers.torch_import import torch
 from stepscope.sessions.diagnosis import SessionDiagnosis
 from stepscope.sessions.first_nan import SessionFirstNaN
@@ -70,7 +71,10 @@ class SessionView:
 
     def steps_with(self, optimizer: torch.optim.Optimizer | None) -> bool:
         """Whether this session watches the steps of this optimizer."""
-        return self._optimizer is optimizer
+        mine = members_of(self._optimizer)
+        if not mine or optimizer is None:
+            return self._optimizer is optimizer
+        return any(one is other for one in mine for other in members_of(optimizer))
 
     @property
     def tensor_inspector(self) -> TensorInspector:

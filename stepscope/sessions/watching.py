@@ -6,21 +6,25 @@ from contextlib import contextmanager
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.values.base import check_step
 
 from debuggers.detectors.signals.front import Rule
 from debuggers.first_nan.forward_capture import outside_of_graphs
 from debuggers.gradients.loss_scale import calling_scaler, step_was_skipped
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.instrumentation.hooks import Hooks
+from debuggers.instrumentation.joined_optimizers import members_of, rounds_of
 from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
-from stepscope.sessions.arguments import check_order
+from stepscope.sessions.arguments import check_order, checked_batch, joined
 from stepscope.sessions.config import ConfigSpec, as_config
+from stepscope.sessions.diagnostics import checked_scalar
 from stepscope.sessions.on_finding import OnFinding
 from stepscope.sessions.session import DebugSession
 
 _log = logging.getLogger(__name__)
+_TOLD = frozenset({"step", "replay", "metrics", "inputs", "outputs", "targets"})
 _SEARCHES = 10
 """Steps in which a GradScaler is looked for."""
 
@@ -33,6 +37,9 @@ class Watch(DebugSession):
         """Takes what ``DebugSession`` takes, and starts at once."""
         super().__init__(model, optimizer, **options)
         self._step_hooks, self._pass_hooks = Hooks(), Hooks()
+        self._rounds = rounds_of(optimizer)
+        self._told: dict[str, Any] | None = None
+        """What the loop told of the coming step of several optimizers, until the last of them begins."""
         self._observed = outside_of_graphs(model)
         self._is_told = self._has_counted = False
         self._searches = 0 if options.get("scaler") is not None else _SEARCHES
@@ -41,6 +48,9 @@ class Watch(DebugSession):
         if not self.disabled:
             self._step_hooks.add_gradients_ready(optimizer, self._step_of)
             self._step_hooks.add_optimizer_post_step(optimizer, self._end_step_of)
+            for member in () if self._rounds is None else members_of(optimizer):
+                self._step_hooks.add_gradients_ready(member, self._begin_one_of_several)
+                self._step_hooks.add_optimizer_post_step(member, self._end_one_of_several)
             self._see_passes()
 
     def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
@@ -48,7 +58,12 @@ class Watch(DebugSession):
 
         Call it before each ``optimizer.step()``, or never; see ``DebugSession.step`` for the arguments. In a loop with
         a GradScaler give ``watch`` the scaler: a call of this method comes before it can be found.
+
+        Of several optimizers, the step is taken when the last of them begins; losses told meanwhile add up.
         """
+        if self._rounds is not None and not self.disabled:
+            self._tell(loss, options)
+            return None
         counted, last = self._has_counted, self.last_step
         result = super().step(loss, **options)
         self._is_told, self._has_counted = True, False
@@ -67,9 +82,35 @@ class Watch(DebugSession):
         """
         self._diagnosis.losses_add_up()
 
+    def _tell(self, loss: torch.Tensor | float | None, options: dict[str, Any]) -> None:
+        """Keeps what the loop told of the coming step of several optimizers; checks it at once."""
+        self._check_running()
+        unknown = [name for name in options if name not in _TOLD]
+        if unknown:
+            raise TypeError(f"Watch.step() got an unexpected keyword argument {unknown[0]!r}")
+        if options.get("step") is not None:
+            check_step("session", "step", options["step"])
+        for name, value in {**({} if loss is None else {"loss": loss}), **(options.get("metrics") or {})}.items():
+            checked_scalar(name, value)
+        checked_batch(**{name: options.get(name) for name in ("inputs", "outputs", "targets")})
+        if self._told is not None and self._rounds is not None and not self._rounds.is_open:
+            self._take_told()  # no optimizer has stepped since, as where a GradScaler skips
+        if self._told is None:
+            self._told = {"loss": loss, **options}
+            return
+        before = self._told["loss"]
+        together = loss if before is None else before if loss is None else before + loss
+        metrics = {**(self._told.get("metrics") or {}), **(options.get("metrics") or {})}
+        self._told |= {**options, "loss": together, "metrics": metrics}
+
+    def _take_told(self) -> None:
+        told, self._told = self._told or {}, None
+        super().step(told.pop("loss", None), **told)
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """See ``DebugSession.paused``."""
+        self._end_round()
         self._pass_hooks.remove()
         try:
             with super().paused():
@@ -80,6 +121,7 @@ class Watch(DebugSession):
 
     def stop(self) -> Any:
         """See ``DebugSession.stop``."""
+        self._end_round()
         self._step_hooks.remove()
         self._pass_hooks.remove()
         return super().stop()
@@ -111,7 +153,10 @@ class Watch(DebugSession):
         if was_skipped:
             self._start_over()
         else:
-            if not self._is_told:
+            if self._rounds is not None:
+                self._instruments.expects_loss = not self._diagnosis.sees_passes or self._rounds.had_pass
+                self._take_told()
+            elif not self._is_told:
                 self._has_counted = True
                 super().step()
             with self._isolation.guard("watching the GradScaler"):
@@ -123,6 +168,32 @@ class Watch(DebugSession):
             self._diagnosis.after_step()
             # Further calls of a closure ran the model on the way to the weights that this step ends with.
             self._start_over()
+
+    def _begin_one_of_several(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._paused or self._rounds is None:
+            return
+        overflow = step_was_skipped(optimizer)
+        if overflow is not None and overflow.is_cpu and overflow.item():
+            return
+        self._rounds.leave(optimizer)
+        self._diagnosis.optimizer_begins()
+        self._rounds.begins(optimizer)
+
+    def _end_one_of_several(self, optimizer: torch.optim.Optimizer) -> None:
+        if not self._paused and self._rounds is not None:
+            self._rounds.ends(optimizer)
+
+    def _end_round(self) -> None:
+        """Takes the step of several optimizers that waits for one of them, and what was told of one that did not come.
+
+        Nothing is left to do in a forked child, or in a session that has ended.
+        """
+        if self._rounds is None or self._stopped or self._paused or self.disabled or self._is_inherited:
+            return
+        with self._isolation.guard("ending a step"):
+            self._rounds.finish()
+            if self._told is not None:
+                self._take_told()
 
     def _start_over(self) -> None:
         self._instruments.start_over()
@@ -149,7 +220,7 @@ class Watch(DebugSession):
 
 def watch(
     model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer],
     *,
     run: Emitter | None = None,
     scaler: torch.amp.GradScaler | None = None,
@@ -170,9 +241,15 @@ def watch(
     GradScaler skips does not count. Call ``session.step(loss)`` before it to record the loss as well. Without ``with``,
     call ``close()`` at the end; closing the run also ends the session.
 
+    Several optimizers are watched together: ``watch(model, [muon, adamw])``. Then a step begins with the step of the
+    first of them and ends with that of the last one. One that has not stepped when another steps again is not waited
+    for: its steps are steps of their own, as those of a GAN's generator after several of its critic. In a step, the
+    gradients and changes of a parameter are those of its own optimizer's step, and parameters of the others have none.
+
     Args:
         model: The model; may be compiled or wrapped.
-        optimizer: The optimizer that updates it.
+        optimizer: The optimizer that updates it, or a list or tuple of several, whose learning rates are
+            ``learning_rate/<class>``.
         run: The emitter of artifacts; without one there is only the report.
         scaler: The loop's GradScaler. By default, it is detected when it first calls ``optimizer.step``; gradients of
             activations are recorded from the next step on.
@@ -186,15 +263,15 @@ def watch(
         The running session.
 
     Raises:
-        SessionError: When ``model`` or ``optimizer`` is something else.
+        SessionError: When ``model`` or ``optimizer`` is something else, a list is empty, or holds an optimizer twice.
         ConfigError: For a wrong configuration or setting.
     """
     check_order(model, optimizer)
     if model is None or optimizer is None:
         missing = "model" if model is None else "optimizer"
         raise SessionError(f"watch got no {missing} ({missing} is None); expected both, watch(model, optimizer)")
-    config = as_config(config, settings)
-    return Watch(model, optimizer, run=run, scaler=scaler, config=config, detectors=detectors, on_finding=on_finding)
+    config, one = as_config(config, settings), joined(model, optimizer)
+    return Watch(model, one, run=run, scaler=scaler, config=config, detectors=detectors, on_finding=on_finding)
 
 
 def debug_session(config: ConfigSpec | None = None, **settings: Any) -> DebugSession:

@@ -30,6 +30,8 @@ RAISED = 2.0
 """The same where weights end far larger than they began: none of them is left."""
 OF_TARGETS = 2.0
 """Times their first deviation from which targets have grown."""
+APART = 5.0
+"""Times that one of several optimizers changes its weights more than the others, from which it is named."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
 GOT_ON = 0.25
@@ -76,14 +78,38 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
             f"gradients reverse direction from step to step (cosine {cosine.median():.2f})",
             since=int(cosine.steps[0]),
         )
+    fastest = "" if argument.cause is None else _add_fastest(argument, evidence)
     for kind in ("large_update", "exploding_gradient"):
         if findings := evidence.found(kind):
             where = [one.name for one in findings[:3]]
             argument.add(WEAK, findings[0].message, since=findings[0].step, where=where)
     if 0 < typical < HEALTHY_RATIO / 3 and largest < LARGE_RATIO:
         argument.against(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
-    argument.advice = _lower(evidence, max(typical, largest / 3))
+    argument.advice = _lower(evidence, max(typical, largest / 3), fastest)
     return argument
+
+
+def _add_fastest(argument: Argument, evidence: Evidence) -> str:
+    """Names the parameters of the one of several optimizers that changes its own by far the most, if one does.
+
+    Returns the name of its learning rate, or ``""``. Only matrices count: a bias that starts at zero changes by much.
+    """
+    ratios = evidence.of_tensors("parameter_update_ratio")
+    mine: dict[str, dict[str, float]] = {}
+    for one in evidence.facts.parameters:
+        series = ratios.get(one.name)
+        if one.rate and len(one.shape) > 1 and series is not None and len(series.finite):
+            mine.setdefault(one.rate, {})[one.name] = float(np.median(series.finite.values[:EARLY]))
+    typical = sorted((float(np.median(list(found.values()))), name) for name, found in mine.items())
+    if len(typical) < 2 or typical[-1][0] < APART * typical[-2][0]:
+        return ""
+    (other, _), (ratio, name) = typical[-2:]
+    argument.add(
+        WEAK,
+        f"the optimizer of {name} changes its weights by {ratio:.2g} of their size a step, others by {other:.2g}",
+        where=list(mine[name]),
+    )
+    return name
 
 
 def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> None:
@@ -191,13 +217,14 @@ def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> 
         argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.3g} times their size")
 
 
-def _lower(evidence: Evidence, ratio: float) -> str:
-    rate = _rate(evidence)
+def _lower(evidence: Evidence, ratio: float, name: str) -> str:
+    series = evidence[name].finite if name else None
+    rate = _rate(evidence) if series is None or not len(series) else float(series.values.max())
     if rate is None:
         return "Lower the learning rate by a factor of 10."
     factor = min(max(ratio / HEALTHY_RATIO, 10.0), 1e4)
     why = f" (the update ratio is {ratio:.2g}, about {HEALTHY_RATIO:g} is usual)" if ratio else ""
-    return f"lr: {rate:.3g} → {_one_digit(rate / factor):g}{why}."
+    return f"{name or 'lr'}: {rate:.3g} → {_one_digit(rate / factor):g}{why}."
 
 
 def learning_rate_too_low(evidence: Evidence) -> Argument:

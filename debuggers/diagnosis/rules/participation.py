@@ -223,6 +223,15 @@ def no_update(evidence: Evidence) -> Argument:
         )
         argument.advice = "Call optimizer.step() after loss.backward(): with parentheses, in each step."
         return argument
+    idle = [finding for finding in evidence.found("idle_optimizer") if finding.ongoing]
+    if idle:
+        for finding in idle:
+            where = _with_role(evidence, "unchanged")
+            argument.add(CERTAIN, f"{finding.name}: {finding.evidence}", since=0, where=where)
+        argument.advice = (
+            "Call the step() of each optimizer after the backward pass, and give each a learning rate above 0."
+        )
+        return argument
     _add_movement(argument, evidence)
     broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
     if argument.cause is not None and broken:

@@ -208,7 +208,7 @@ def test_closing_the_run_ends_the_session_first(tmp_path):
         (lambda: stepscope.DebugSession(run=3), SessionError, r"run is int 3; expected an open run"),
         (lambda: stepscope.DebugSession("model"), SessionError, "model is str 'model'; expected a torch.nn.Module"),
         (lambda: stepscope.DebugSession(network(), "sgd"), SessionError, "optimizer is str 'sgd'; expected"),
-        (lambda: stepscope.DebugSession(network(), []), SessionError, "of type list; .* the one that steps last"),
+        (lambda: stepscope.DebugSession(network(), []), SessionError, "of type list; .* watched by watch\\(model, "),
         (lambda: stepscope.DebugSession(network(), config="full"), SessionError, "updates=True and there is no opt"),
         (lambda: stepscope.DebugSession(config=3), ConfigError, "config is 3"),
         (lambda: stepscope.DebugSession().step(1.0), SessionError, "call start"),
