@@ -15,6 +15,7 @@ const { barPixels, spread } = await import(new URL("histograms/spread.js", PAGE)
 const { csvOf } = await import(new URL("charts/files.js", PAGE));
 const { Catalogue, groupOf, matcher } = await import(new URL("charts/catalogue.js", PAGE));
 const { clockTexts, durationText, durationTexts, numberText, stepText, tickText } = await import(new URL("text/format.js", PAGE));
+const { axesOf, columnsOf } = await import(new URL("compare/columns.js", PAGE));
 const { toldApart } = await import(new URL("shell/run_names.js", PAGE));
 const { shortened } = await import(new URL("dom.js", PAGE));
 const { nameText, visible } = await import(new URL("text/visible.js", PAGE));
@@ -162,6 +163,17 @@ test("a group that is called as the pinned ones is another one", async () => {
     ["Pinned", ["loss", "Pinned/loss"]], ["", ["loss", "Pinned"]], ["Pinned", ["Pinned/loss"]],
   ]);
   assert.equal(new Set(groups.map(({ key }) => key)).size, 3);
+});
+
+test("of many numbers the axes are settings, and what came of them", () => {
+  const row = (size) => ({ config: { name: "text", ...Object.fromEntries(Array.from({ length: 12 }, (_, place) => [`s${place}`, size])) }, metrics: { loss: { last: size }, accuracy: { last: size }, f1: { last: "NaN" }, lr: { last: size } } });
+  const rows = [row(1), row(2)];
+  const columns = columnsOf(rows, "last");
+  const titles = (columns, room) => axesOf(columns, rows, room).map(({ title }) => title);
+  assert.deepEqual(titles(columns, 5), ["s0", "s1", "s2", "loss", "accuracy"]);
+  assert.deepEqual(titles(columns.filter(({ title }) => !/s[^0]/.test(title) || title === "loss"), 5), ["s0", "loss", "accuracy", "lr"]);
+  assert.deepEqual(titles(columns.filter(({ kind }) => kind !== "metric"), 3), ["s0", "s1", "s2"]);
+  assert.deepEqual(titles([], 3), []);
 });
 
 test("runs of one name are told apart by their folders", () => {

@@ -62,6 +62,20 @@ export function isEqual(column, rows) {
   return rows.length > 1 && rows.every((row) => Object.is(column.value(row), column.value(rows[0])));
 }
 
+/** Of many numbers some metrics are shown as well: without what came of them, settings tell little. */
+const LEAST_METRICS = 2;
+
+/**
+ * The columns of numbers that find room as axes: settings first, then metrics.
+ * @param {Column[]} columns @param {Row[]} rows @param {number} room for so many
+ */
+export function axesOf(columns, rows, room) {
+  const numbers = columns.filter((column) => column.kind !== "about" && rows.filter((row) => Number.isFinite(column.value(row))).length > 1);
+  const [settings, metrics] = ["config", "metric"].map((kind) => numbers.filter((column) => column.kind === kind));
+  const ofMetrics = Math.min(metrics.length, Math.max(LEAST_METRICS, room - settings.length));
+  return [...settings.slice(0, room - ofMetrics), ...metrics.slice(0, ofMetrics)];
+}
+
 /** Numbers by size, NaN and what is missing at the end whatever the direction, texts by their letters. @param {Column} column @param {boolean} descending */
 export function byColumn(column, descending) {
   const missing = (/** @type {Cell} */ value) => value === null || value === undefined || value === "" || Number.isNaN(value);

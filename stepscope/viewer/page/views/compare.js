@@ -2,7 +2,7 @@
 import { address } from "../data/address.js";
 import { paced } from "../data/paced.js";
 import { quoted } from "../charts/files.js";
-import { STATISTICS, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
+import { STATISTICS, axesOf, byColumn, columnsOf, filterOf, isEqual } from "../compare/columns.js";
 import { DRAGGED, axesAcross, parallelCoordinates } from "../compare/parallel.js";
 import { partingOf } from "../compare/parting.js";
 import { afterPause, download, element, shortened } from "../dom.js";
@@ -148,7 +148,7 @@ class Comparison {
     const { passes, unknown } = filterOf(this.filter.value, all);
     const columns = all.filter((column) => column.id === "run" || this.equal.checked || !isEqual(column, rows));
     const width = Math.max(480, this.plot.clientWidth);
-    const axes = columns.filter((column) => column.kind !== "about" && rows.filter((row) => Number.isFinite(column.value(row))).length > 1).slice(0, axesAcross(width));
+    const axes = axesOf(columns, rows, axesAcross(width));
     const inBrushes = (/** @type {Row} */ row) => axes.every((column) => {
       const range = this.brushes[column.id];
       const value = Number(column.value(row));
