@@ -8,9 +8,8 @@ import { inWords, showLegend } from "./legend.js";
 import { firstAtLeast } from "./line.js";
 import { moved, scaled } from "./moving.js";
 import { Plot } from "./plot.js";
+import { SETTLED_MS } from "./virtual_list.js";
 
-/** Charts that pass by, while one scrolls or types a search, are neither drawn nor loaded. */
-const SETTLED_MS = 60;
 const NEAR = 0.015;
 const HEAD_AND_LEGEND = 74;
 
@@ -74,8 +73,8 @@ export class Card {
   resize(width, height) {
     this.plot.resize(width - 12, height - HEAD_AND_LEGEND);
     if (this.starting) return;
-    const mayPassBy = !this.large && this.board.list.items.size > 0;
-    this.starting = window.setTimeout(() => this.start(), mayPassBy ? SETTLED_MS : 0);
+    // Charts that pass by, while one scrolls or types a search, are neither drawn nor loaded.
+    this.starting = window.setTimeout(() => this.start(), !this.large && this.board.list.moving ? SETTLED_MS : 0);
   }
 
   start() {

@@ -6,6 +6,8 @@ const CARD_WIDTH = 400;
 const HEADING_HEIGHT = 40;
 const GAP = 10;
 const AROUND = 320;
+/** What has not changed for so long rests. */
+export const SETTLED_MS = 60;
 
 /**
  * @typedef {{key: string, top: number, height: number, heading: import("./catalogue.js").Group | null, entries: import("./catalogue.js").Entry[]}} Row
@@ -35,6 +37,9 @@ export class VirtualList {
     /** @type {Set<string>} */
     this.closed = new Set();
     this.width = 0;
+    this.shownMs = -Infinity;
+    /** Whether what is shown changes again and again, so that it may soon have left the screen. */
+    this.moving = false;
     this.onScroll = () => this.show();
     window.addEventListener("scroll", this.onScroll, { passive: true });
     this.observer = new ResizeObserver(() => this.host.clientWidth !== this.width && this.layOut());
@@ -70,6 +75,9 @@ export class VirtualList {
 
   /** Makes what has come onto the screen, and closes what has left it. */
   show() {
+    const now = performance.now();
+    this.moving = now - this.shownMs < SETTLED_MS;
+    this.shownMs = now;
     const top = -this.canvas.getBoundingClientRect().top;
     const [above, below] = [top - AROUND, top + innerHeight + AROUND];
     let [low, high] = [0, this.rows.length];
