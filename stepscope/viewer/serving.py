@@ -174,7 +174,8 @@ def _server(config: uvicorn.Config, ending: asyncio.Event) -> uvicorn.Server:
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            threading.Thread(target=import_first, name="viewer-first", daemon=True).start()
+            arguments = (lambda: self.server_state.total_requests > 0,)
+            threading.Thread(target=import_first, args=arguments, name="viewer-first", daemon=True).start()
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)

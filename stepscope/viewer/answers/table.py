@@ -43,16 +43,21 @@ def _answered_by(module: str, path: str) -> Callable[[RunList, Query], Answer]:
 
 ANSWERS = {path: _answered_by(module, path) for module, paths in _MODULES.items() for path in paths}
 
-_FIRST = ("runs", "names", "alerts", "series", "verdict")
+_FIRST = ("runs", "names", "alerts", "series")
 ALWAYS_ANEW = frozenset({"csv", "datapoints", "positions", "run", "runs"})
 """Paths whose answers change while the positions of the runs that they name stay, or are made while they are sent:
 these are never kept."""
 
 
-def import_first() -> None:
-    """Imports what the page asks for first, in that order, while the browser starts."""
+def import_first(is_asked: Callable[[], bool]) -> None:
+    """Imports what the page asks for first, in that order, while the browser starts.
+
+    Whoever asks for charts by then waits for no import of what makes the verdict.
+    """
     for module in _FIRST:
         import_module(f"stepscope.viewer.answers.{module}")
+    if not is_asked():
+        import_module("stepscope.viewer.answers.verdict")
 
 
 def import_answers() -> None:

@@ -42,10 +42,41 @@ def serving(folder, **settings):
 
 
 def test_what_the_page_shows_first_is_imported_while_the_browser_starts(folder, monkeypatch):
-    imported = threading.Event()
-    monkeypatch.setattr(table, "import_first", imported.set)
+    imported, verdict = [], threading.Event()
+
+    def import_module(name):
+        imported.append(name.rpartition(".")[2])
+        if imported[-1] == "verdict":
+            verdict.set()
+
+    monkeypatch.setattr(table, "import_module", import_module)
     with serving(folder):
-        assert imported.wait(WAITS_S)
+        assert verdict.wait(WAITS_S)
+    assert imported == ["runs", "names", "alerts", "series", "verdict"]
+
+
+def test_who_asks_before_all_is_imported_waits_for_no_module_of_the_verdict(folder, monkeypatch):
+    imported, go_on, done = [], threading.Event(), threading.Event()
+    import_first = table.import_first
+
+    def import_module(name):
+        assert go_on.wait(WAITS_S)
+        imported.append(name.rpartition(".")[2])
+
+    def watched(is_asked):
+        import_first(is_asked)
+        done.set()
+
+    monkeypatch.setattr(table, "import_first", watched)
+    monkeypatch.setattr(table, "import_module", import_module)
+    with serving(folder) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=WAITS_S)
+        connection.request("GET", "/page.js")
+        connection.getresponse().read()
+        connection.close()
+        go_on.set()
+        assert done.wait(WAITS_S)
+    assert imported == ["runs", "names", "alerts", "series"]
 
 
 def test_who_comes_through_a_proxy_needs_the_token(folder):
