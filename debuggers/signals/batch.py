@@ -175,6 +175,8 @@ class BatchSignals:
         self._goals = tensor
         with quiet_computation(tensor.device.type):
             classes = None if self._held is None else _classes(self._held[0], tensor)
+            if classes is not None and self._loss_classes:  # similarities, say, of which a batch has as many as rows
+                classes = self._loss_classes
             self._targets, self._columns = target_statistics(tensor, self._batch_size, classes)
             self._agreement = {}
         # Outputs that were told, or come with their loss, are there by now.

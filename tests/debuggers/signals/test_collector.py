@@ -328,3 +328,19 @@ def test_classes_that_are_not_those_that_the_loss_compares_have_no_accuracy(digi
         evidence = session.evidence()
     assert len(evidence["targets/mean"].finite) == 3
     assert len(evidence["accuracy"].finite) == (0 if shift else 3)
+
+
+def test_similarities_have_as_many_classes_as_a_batch_has_rows(digits):
+    """A contrastive loss chooses each row's own pair among all: a constant output has log 32, whatever codes have."""
+    model, (inputs, _) = network(), digits
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer) as session:
+        for rows in torch.arange(96).split(32):
+            optimizer.zero_grad()
+            codes = model(inputs[rows])
+            nn.functional.cross_entropy(codes @ codes.T, torch.arange(32)).backward()
+            session.step()
+            optimizer.step()
+        evidence = session.evidence()
+    assert evidence["baseline_loss"].values == pytest.approx(np.log(32))
+    assert evidence["targets/classes"].values == pytest.approx(32)
