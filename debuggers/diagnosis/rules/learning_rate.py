@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.evidence import Evidence
@@ -23,6 +24,7 @@ from debuggers.diagnosis.rules.updates import (
     setback,
     travelled,
 )
+from debuggers.diagnosis.series import Series
 
 THROWN = 10.0
 """Times its first value to which a loss jumps when weights have been thrown away."""
@@ -34,6 +36,10 @@ APART = 5.0
 """Times that one of several optimizers changes its weights more than the others, from which it is named."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
+CALM = 0.9
+"""Share of its first value below which a loss was falling."""
+FEWEST = 5
+"""Points from which that is said."""
 GOT_ON = 0.25
 """Share of its first value by which a loss has fallen that gets on."""
 RISEN = 0.1
@@ -50,14 +56,15 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     """
     argument = Argument("learning_rate_too_high")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    early = ratio.until(int(ratio.steps[0]) + EARLY).values if len(ratio) else np.empty(0)
+    first = ratio.until(int(ratio.steps[0]) + EARLY) if len(ratio) else ratio
+    early = first.values * _warming(evidence, first)
     largest = float(early.max()) if len(early) else 0.0
     typical = ratio.median(0.0)
     if largest > LARGE_RATIO:
-        step = int(ratio.steps[int(early.argmax())])
+        step, change = int(first.steps[early.argmax()]), float(first.values[early.argmax()])
         strength = MODERATE if largest < 5 * LARGE_RATIO else 0.45
         argument.add(
-            strength, f"the update at step {step} changes the weights by {largest:.2g} times their norm", since=step
+            strength, f"the update at step {step} changes the weights by {change:.2g} times their norm", since=step
         )
     elif typical > LARGE_RATIO / 3:
         argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")
@@ -133,15 +140,7 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
     ):
         argument.add(WEAK, f"the loss swings by {progress.noise:.2g} from step to step around {progress.last:.3g}")
     if progress.became_non_finite is not None:
-        before = loss.until(progress.became_non_finite - 1).finite
-        if len(before) >= 2 and float(before.values[-3:].max()) > 2 * abs(before.first):
-            argument.add(
-                0.55,
-                f"the loss grew to {before.values[-3:].max():.3g} before it became NaN or infinite",
-                since=int(before.steps[0]),
-            )
-        elif len(before) >= 1:
-            argument.add(WEAK, f"the loss became NaN or infinite at step {progress.became_non_finite}")
+        _add_end(argument, evidence, progress.became_non_finite)
     elif (jump := _jump(evidence)) is not None:
         argument.add(
             0.6,
@@ -155,6 +154,46 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         argument.add(0.45, found[1], since=found[0])
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at the start")
+
+
+def _add_end(argument: Argument, evidence: Evidence, broken: int) -> None:
+    """What the loss did before the step at which it became NaN or infinite."""
+    before = evidence["loss"].until(broken - 1).finite
+    if len(before) >= 2 and float(before.values[-3:].max()) > 2 * abs(before.first):
+        argument.add(
+            0.55,
+            f"the loss grew to {before.values[-3:].max():.3g} before it became NaN or infinite",
+            since=int(before.steps[0]),
+        )
+    elif len(before) >= 2 and _was_calm(evidence, broken):
+        argument.against(
+            MODERATE,
+            f"the loss had fallen to {before.last:.3g}, with gradients no larger than before, when it became NaN "
+            "or infinite",
+        )
+    elif len(before) >= 1:
+        argument.add(WEAK, f"the loss became NaN or infinite at step {broken}")
+
+
+def _warming(evidence: Evidence, first: Series) -> npt.NDArray[np.float64]:
+    """What RMSprop's first updates are to be multiplied with to be as large as later ones of the same gradients.
+
+    Its mean of squares begins at zero: after t steps it is 1 - α^t of them, and updates are larger by the root of that.
+    """
+    settings = evidence.facts.groups[0].settings if evidence.facts.groups else {}
+    alpha = settings.get("alpha")
+    if evidence.facts.optimizer != "RMSprop" or not isinstance(alpha, float) or not len(first):
+        return np.ones(len(first))
+    since: npt.NDArray[np.float64] = np.sqrt(1 - alpha ** (first.steps + 1.0))
+    return since
+
+
+def _was_calm(evidence: Evidence, broken: int) -> bool:
+    """Whether the loss was falling before a step, with gradients of the size that they had: nothing blew up."""
+    losses, norms = (evidence[name].until(broken - 1).finite for name in ("loss", "total_norm/gradients"))
+    if len(losses) < FEWEST or len(norms) < FEWEST or losses.last > CALM * losses.first:
+        return False
+    return float(norms.values[-3:].max()) < 2 * norms.median()
 
 
 def _grows_with_targets(progress: Progress, evidence: Evidence) -> bool:

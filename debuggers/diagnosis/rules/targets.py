@@ -195,7 +195,7 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
             argument.add(
                 MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
             )
-    elif len(accuracy) and len(top):
+    elif len(accuracy) >= FEWEST and len(top):  # a single one is that of an untrained model
         if (hit := hits(evidence)) is not None:
             argument.against(STRONG, f"the accuracy is {hit[0]:.0%}, above the {hit[1]:.0%} of the most frequent class")
         elif (late := float(np.mean(accuracy.late().values))) < 1.3 * top.last:

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -108,3 +108,30 @@ def test_gradients_that_reverse_say_little_while_the_loss_gets_on(last, is_one):
         gradient_cosine=np.full(STEPS, -0.5),
     )  # fmt: skip
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("optimizer", "is_one"), [("RMSprop", False), ("Adam", True)])
+def test_the_first_updates_of_rmsprop_are_larger_than_later_ones_of_the_same_rate(optimizer, is_one):
+    """Ten times at first, as its mean of squares has a hundredth of them then."""
+    steps = np.arange(STEPS)
+    facts = Facts(
+        steps=STEPS, optimizer=optimizer, groups=(GroupFacts(parameters=4, settings={"lr": 0.01, "alpha": 0.99}),),
+        loss=LossFacts(kind="mse", reduction="mean"),
+    )  # fmt: skip
+    found = evidence(
+        facts=facts, loss=np.full(STEPS, 1.0), update_ratio=0.08 / np.sqrt(1 - 0.99 ** (steps + 1)),
+        baseline_loss=np.full(STEPS, 1.0),
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("last", "norm", "is_one"), [(0.5, 1.0, False), (0.95, 1.0, True), (0.5, 3.0, True)])
+def test_a_loss_that_was_falling_calmly_when_it_became_nan_did_not_blow_up(last, norm, is_one):
+    """With gradients of the size that they had: the fault is that of one operator, however large the steps are."""
+    loss = np.concatenate([np.geomspace(1.0, last, 20), np.full(STEPS - 20, np.nan)])
+    norms = np.concatenate([np.ones(18), np.full(2, norm), np.full(STEPS - 20, np.nan)])
+    found = evidence(
+        facts=of_loss(kind=""), loss=loss, update_ratio=np.full(STEPS, 0.6), **{"total_norm/gradients": norms}
+    )
+    said = [text for cause in diagnose(found) for text in cause.against]
+    assert any("with gradients no larger than before" in text for text in said) != is_one

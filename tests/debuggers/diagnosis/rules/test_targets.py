@@ -90,3 +90,14 @@ def test_a_loss_that_came_down_to_a_constant_output_has_to_stand_there_for_longe
     found = codes(loss, baseline_loss=2.3, update_ratio=0.02, outputs__batch_std=0.3, accuracy=0.1,
                   targets__top_share_so_far=0.12)  # fmt: skip
     assert ("labels_unrelated" in found) == is_one
+
+
+@pytest.mark.parametrize(("count", "found"), [(1, []), (5, ["labels_unrelated"])])
+def test_the_accuracy_of_a_single_batch_says_nothing_of_a_loss_that_stands(count, found):
+    """It is that of an untrained model."""
+    steps = np.arange(STEPS)
+    signals = {name.replace("__", "/"): Series(steps, np.full(STEPS, value)) for name, value in SLOWLY.items()}
+    signals |= {"loss": Series(steps, 2.3 + 5 * NOISE), "targets/top_share_so_far": Series(steps, np.full(STEPS, 0.1))}
+    signals["accuracy"] = Series(steps[:count], np.full(count, 0.1))
+    facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    assert [cause.code for cause in diagnose(Evidence(series=signals, facts=facts))] == found
