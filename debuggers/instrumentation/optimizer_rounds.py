@@ -288,8 +288,7 @@ class _Kept:
         """Takes it, or a copy; if it ``watches``, it tells later whether the gradient itself was changed."""
         self._watched = gradient if watches else None
         self._version = _version(gradient)
-        with torch.no_grad():
-            self.gradient = gradient.detach().clone() if copies else gradient
+        self.gradient = gradient.detach().clone() if copies else gradient
 
     @property
     def was_changed(self) -> bool:

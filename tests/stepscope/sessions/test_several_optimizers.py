@@ -245,6 +245,19 @@ def test_an_optimizer_of_each_parameter_that_steps_inside_of_the_backward_pass(r
         assert len(values(seen, f"update_ratio/{name}")) >= 9
 
 
+def test_a_probe_leaves_no_trace():
+    training = Training()
+    with stepscope.watch(training.model, training.optimizers) as session:
+        losses = training.run(4)
+        inputs = torch.ones(16, 6)
+        probed = session.probe((inputs, inputs.sum(1, keepdim=True)), loss=mse_loss)
+        assert session.last_step == 3
+        assert "fits" in probed.results["fit_one_batch"]
+        losses += training.run(4)
+    assert session.report().failures == {}
+    assert losses == Training().run(8)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

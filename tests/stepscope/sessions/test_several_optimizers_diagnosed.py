@@ -7,6 +7,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
 import stepscope
+from debuggers.diagnosis.rules.diagnose import diagnose
+from stepscope.diagnosing.stored_evidence import stored_evidence
 
 
 def kinds(session):
@@ -106,9 +108,9 @@ class Digits:
             torch.optim.Adam(one.parameters(), rate) for one, rate in zip((body, head), rates, strict=True)
         ]
 
-    def run(self, missing=(), unzeroed=(), steps=150):
+    def run(self, missing=(), unzeroed=(), steps=150, run=None):
         inputs, targets = (torch.tensor(values) for values in load_digits(return_X_y=True))
-        with stepscope.watch(self.model, self.optimizers) as session:
+        with stepscope.watch(self.model, self.optimizers, run=run) as session:
             for _ in range(steps):
                 rows = torch.randint(len(inputs), (64,))
                 for place, one in enumerate(self.optimizers):
@@ -142,6 +144,16 @@ def test_one_that_trains_nothing_is_named(place, how):
     expected = "took no step" if how == "never steps" else "with a learning rate of 0"
     assert f"optimizer[{place}] (Adam)" in cause.evidence[0]
     assert expected in cause.evidence[0]
+
+
+def test_a_stored_run_tells_the_same(tmp_path):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        report = Digits((3e-3, 0.0)).run(run=run, steps=60)
+    stored = diagnose(stored_evidence(stepscope.read_run(tmp_path / "run")))
+    assert [one.code for one in stored] == [one.code for one in report.causes]
+    assert stored[0].code == "no_update"
+    assert stored[0].where == report.causes[0].where
+    assert stored[0].evidence == report.causes[0].evidence
 
 
 def test_one_whose_rate_is_too_high_is_named():

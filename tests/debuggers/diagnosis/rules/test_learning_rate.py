@@ -135,3 +135,23 @@ def test_a_loss_that_was_falling_calmly_when_it_became_nan_did_not_blow_up(last,
     )
     said = [text for cause in diagnose(found) for text in cause.against]
     assert any("with gradients no larger than before" in text for text in said) != is_one
+
+
+@pytest.mark.parametrize(("others", "is_named"), [(0.079, True), (0.081, False)])
+def test_of_several_optimizers_the_one_that_changes_its_weights_by_far_the_most_is_named(others, is_named):
+    """From five times the updates of the others on; biases do not count."""
+    rates = {"a.weight": 0.4, "b.weight": others, "b.bias": 5.0}
+    parameters = tuple(
+        ParameterFacts(name=name, shape=(8,) if "bias" in name else (8, 8), std=0.2, rate=f"learning_rate/{kind}")
+        for name, kind in zip(rates, ("sgd", "adam", "adam"), strict=True)
+    )
+    facts = Facts(steps=STEPS, parameters=parameters, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    tensors = {name: Series(np.arange(STEPS), np.full(STEPS, rate)) for name, rate in rates.items()}
+    found = evidence(
+        facts=facts, loss=np.linspace(2.3, 9.0, STEPS), update_ratio=np.full(STEPS, 0.4),
+        **{"learning_rate/sgd": np.full(STEPS, 2.0), "learning_rate/adam": np.full(STEPS, 0.1)},
+    )  # fmt: skip
+    causes = diagnose(Evidence(series=found.series, tensors={"parameter_update_ratio": tensors}, facts=found.facts))
+    (cause,) = [one for one in causes if one.code == "learning_rate_too_high"]
+    assert ("a.weight" in cause.where) is is_named
+    assert cause.advice.startswith("learning_rate/sgd: 2 →" if is_named else "lr: 2 →")
