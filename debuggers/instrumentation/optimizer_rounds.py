@@ -35,8 +35,9 @@ class OptimizerRounds:
     A round ends with the optimizer after which no other is expected. The order is that in which the optimizers took
     their first steps, and at first all are expected. One that was waited for and did not step, because another that
     comes before it steps again, is expected no more, until it has followed the others three times in a row: until then
-    its steps are rounds of their own. So a round never waits for long, and none contains two steps of one optimizer.
-    A critic that takes five steps for one of its generator has a round for each of the six.
+    its steps are rounds of their own. One that has come three times may be missing once. So a round never waits for
+    long, and none contains two steps of one optimizer. A critic that takes five steps for one of its generator has a
+    round for each of the six.
 
     In a round, the gradients of an optimizer that has stepped are those that it stepped with, whatever became of
     them since. Kept is the tensor, or a copy if it was changed in an earlier round before that ended.
@@ -58,7 +59,7 @@ class OptimizerRounds:
         # In the order of their first steps; those that took none come last, in the given order.
         self._ranks = [len(members) + place for place in range(len(members))]
         self._expected = set(range(len(members)))
-        self._follows = [0] * len(members)
+        self._follows, self._joined, self._misses = ([0] * len(members) for _ in range(3))
         self._counts = [0] * len(members)
         self._stepped: list[int] = []
         self._before = -1
@@ -152,7 +153,8 @@ class OptimizerRounds:
         self.current = None
         if not self._is_ready:
             rank = self._ranks[self._stepped[-1]]
-            self._expected = {one for one in self._expected if self._ranks[one] <= rank}
+            for one in [one for one in self._expected if self._ranks[one] > rank]:
+                self._miss(one)
             self.is_late = True
         try:
             if self.is_late:
@@ -227,6 +229,13 @@ class OptimizerRounds:
                     if self._follows[one] >= FOLLOWS:
                         self._expected.add(one)
 
+    def _miss(self, place: int) -> None:
+        """Takes that an expected optimizer did not come; a GradScaler may skip a step of one that always did."""
+        self._misses[place] += 1
+        if self._joined[place] < FOLLOWS or self._misses[place] > 1:
+            self._expected.discard(place)
+            self._joined[place] = self._misses[place] = 0
+
     def _is_awaited(self, place: int) -> bool:
         """Whether another optimizer is expected after one."""
         return any(self._ranks[one] > self._ranks[place] for one in self._expected)
@@ -239,6 +248,9 @@ class OptimizerRounds:
 
     def _close(self) -> None:
         self._copies |= {self._held[key] for key, kept in self._kept.items() if kept.was_changed and key in self._held}
+        for place in self._stepped:
+            self._joined[place] += 1
+            self._misses[place] = 0
         self._before = self._stepped[-1]
         member = self._members[self._before]
         try:

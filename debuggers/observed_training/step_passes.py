@@ -174,7 +174,8 @@ class StepPasses:
         changes = self._changes + (0 if self._is_used else changed) if self._passes else 0
         self._dropped_passes = self._drops = 0
         self._had_step = self._passes > 0 and self._marks.present
-        self._zeroed, self._zeroed_turns = False, set()
+        self._zeroed = False
+        self._zeroed_turns = self._zeroed_turns if is_late else set()
         late_passes, late_losses = self._passes - self._earlier_passes, self._losses
         self._forget()
         if is_late:

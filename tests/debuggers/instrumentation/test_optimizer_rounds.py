@@ -55,9 +55,21 @@ class Loop:
         ("ab", "aaa", ["a", "a", "a"]),
         ("ab", "aaabaaab", ["a", "a", "a", "b", "a", "a", "a", "b"]),
         ("ab", "abbab", ["ab", "b", "ab"]),
+        ("ab", "ababab" + "a" + "abab", ["ab"] * 3 + ["a"] + ["ab"] * 2),
+        ("ab", "ababab" + "aaa" + "ab", ["ab"] * 3 + ["a", "a", "a", "a", "b"]),
         ("ab", "abab" + "aaa" + "ababab" + "abab", ["ab", "ab", *"aaa", *"ababab", "ab", "ab"]),
     ],
-    ids=["in turn", "alternating", "order", "one never", "every third", "one twice", "one pauses"],
+    ids=[
+        "in turn",
+        "alternating",
+        "order",
+        "one never",
+        "every third",
+        "one twice",
+        "one skipped",
+        "one ends",
+        "one pauses",
+    ],
 )
 def test_rounds_by_the_order_of_steps(kinds, order, rounds):
     loop = Loop(kinds)

@@ -46,11 +46,12 @@ class Training:
             self.step("0.weight", self.first)
             if self.between is not None:
                 self.between(self)
-            self.schedules[0].step()
-            if number % self.every == self.every - 1:
+            steps_both = number % self.every == self.every - 1
+            if steps_both:
                 self.step("2.weight", self.second)
-                self.schedules[1].step()
             self.scaler.update()
+            for one in self.schedules if steps_both else self.schedules[:1]:
+                one.step()
             losses.append(loss.item())
         return losses
 
@@ -243,6 +244,33 @@ def test_an_optimizer_of_each_parameter_that_steps_inside_of_the_backward_pass(r
     for name, _ in training.model.named_parameters():
         assert len(values(seen, f"gradient_norm/{name}")) == 10
         assert len(values(seen, f"update_ratio/{name}")) >= 9
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("bad", [0, 1])
+def test_a_scaler_that_skips_the_step_of_one(record, bad, fused):
+    """The others' steps count, none is taken twice, and nothing is said to be wrong."""
+
+    def loop(training, losses):
+        for number in range(40):
+            for one in training.optimizers:
+                one.zero_grad()
+            loss = training.model(torch.randn(16, 6)).square().mean()
+            training.scaler.scale(loss).backward()
+            if number % 5 == 4:
+                training.model[2 * bad].weight.grad[0, 0] = torch.inf
+            for one in training.optimizers:
+                training.scaler.step(one)
+            training.scaler.update()
+            losses.append(loss.item())
+        return losses
+
+    training = Training(scaled=True, fused=fused)
+    _, session, losses = record(training, lambda session: loop(training, []))
+    assert losses == loop(Training(scaled=True, fused=fused), [])
+    assert session.last_step == 39
+    assert session.report().causes == ()
+    assert not [one for one in session.report().findings if one.level != "info"]
 
 
 def test_a_probe_leaves_no_trace():
