@@ -10,6 +10,7 @@ from debuggers.detectors.finding import name_some
 from debuggers.gradients.late_changes import LateChanges
 from debuggers.gradients.parameters import Gradients, Parameters
 from debuggers.gradients.weight_movement import IdleOptimizers, Movement, WeightMovement
+from debuggers.instrumentation.joined_optimizers import rounds_of
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
@@ -39,6 +40,8 @@ class ParameterRoles:
             without those outside of the optimizer.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
         idle: Those of one of several optimizers that changes none of its own.
+        not_kept: Those of one of several optimizers whose gradients would have taken too much memory until the step
+            ended; they are in none of the others for their gradients.
     """
 
     parameters: tuple[str, ...]
@@ -47,6 +50,7 @@ class ParameterRoles:
     lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
     idle: tuple[str, ...]
+    not_kept: tuple[str, ...]
 
 
 class ParameterWatch:
@@ -145,18 +149,23 @@ class ParameterWatch:
         trainable = [name for name, parameter in named.items() if parameter.requires_grad]
         owned = None if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         outside = [] if owned is None else [name for name in trainable if id(named[name]) not in owned]
+        rounds = rounds_of(self._optimizer)
+        not_kept = () if rounds is None else tuple(name for name in trainable if rounds.is_left_out(named[name]))
         latest = self._steps - max(
             FIRST_LOOK, self._steps / 2
         )  # parts that are trained in turn may be without for less
         return ParameterRoles(
             parameters=tuple(named),
             frozen=tuple(name for name, parameter in named.items() if not parameter.requires_grad),
-            without_gradient=tuple(name for name in trainable if name not in self._seen),
+            without_gradient=tuple(name for name in trainable if name not in self._seen and name not in not_kept),
             lost_gradient=tuple(
-                name for name in trainable if self._absent_since.get(name, math.inf) <= latest and name not in outside
+                name
+                for name in trainable
+                if self._absent_since.get(name, math.inf) <= latest and name not in outside and name not in not_kept
             ),
             outside_optimizer=tuple(outside),
             idle=tuple(name for names in self._idle.names.values() for name in names),
+            not_kept=not_kept,
         )
 
     def _named(self) -> dict[str, torch.Tensor]:

@@ -188,7 +188,7 @@ class UpdateMeasurement:
             return
         with self._stopwatch, self._isolation.guard("measuring an update"), torch.no_grad():
             for parameter in held_parameters(optimizer):
-                if parameter.grad is not None:
+                if parameter.grad is not None and not (self._rounds and self._rounds.is_left_out(parameter)):
                     self._early[id(parameter)] = _local(parameter).clone()
 
     def _before_step(self, optimizer: torch.optim.Optimizer) -> None:

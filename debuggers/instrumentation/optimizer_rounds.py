@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from debuggers.instrumentation.kept_gradients import KeptGradients
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import handed_to
 from debuggers.torch_internals.optimizers import held_parameters
-from debuggers.torch_internals.tensors import version_of
 
 Listener: TypeAlias = Callable[[torch.optim.Optimizer], None]
 
 FOLLOWS = 3
 """Times in a row that an optimizer steps right after others, from which they wait for it."""
-_COPIED = 1 << 22
-"""Elements up to which gradients are copied in the first round, before it is known whether something changes them."""
 
 
 class RoundHandle:
@@ -40,7 +38,7 @@ class OptimizerRounds:
     round for each of the six.
 
     In a round, the gradients of an optimizer that has stepped are those that it stepped with, whatever became of
-    them since. Kept is the tensor, or a copy if it was changed in an earlier round before that ended.
+    them since; see ``KeptGradients``.
 
     Attributes:
         current: The member whose step begins or runs; None outside of them, and where a round ends late.
@@ -73,8 +71,7 @@ class OptimizerRounds:
         self._keep: dict[int, Listener] = {}
         self._end: dict[int, Listener] = {}
         self._listeners = 0
-        self._kept: dict[int, _Kept] = {}
-        self._copies: set[int] = set()
+        self._kept = KeptGradients()
         self._held: dict[int, int] = {}
         self._groups: list[tuple[int, int]] = []
         self._overflows: list[torch.Tensor] = []
@@ -116,7 +113,9 @@ class OptimizerRounds:
         """Takes that a member's gradients are complete, inside of its step; calls who listens."""
         place = self._places[id(member)]
         self.leave(member)
-        if not self._stepped:
+        if self._stepped:
+            self._kept.weigh(self._stepped[-1])
+        else:
             self._see_groups()
         self._see_order(place)
         self.current = member
@@ -129,7 +128,7 @@ class OptimizerRounds:
             for function in list(self._keep.values()):
                 function(member)
         else:
-            self._unscale(place)
+            self._unscale(place, is_last=True)
             self._fire()
 
     def ends(self, member: torch.optim.Optimizer) -> None:
@@ -145,6 +144,7 @@ class OptimizerRounds:
     def pass_begins(self) -> None:
         """Takes that a backward pass begins."""
         self._passed = True
+        self._kept.weigh_all()
 
     def finish(self) -> None:
         """Ends a round that waits, for optimizers that do not come."""
@@ -167,22 +167,28 @@ class OptimizerRounds:
 
     def forget(self) -> None:
         """Drops a round that has not ended."""
-        self._stepped, self._kept, self._overflows = [], {}, []
+        self._stepped, self._overflows = [], []
+        self._kept.clear()
         self.current, self._is_ready, self.had_pass = None, False, False
 
     def gradient_of(self, parameter: torch.Tensor) -> torch.Tensor | None:
         """Returns the gradient of a parameter in the round, and outside of one its gradient as it is.
 
-        In a round it is None of a member that steps at other times.
+        In a round it is None of a member that steps at other times, and of one whose gradients are not kept.
         """
         if not self._stepped:
             return parameter.grad
-        if (kept := self._kept.get(id(parameter))) is not None:
-            return kept.gradient if kept.is_unchanged else None
+        if parameter in self._kept:
+            return self._kept.gradient_of(parameter)
         place = self._held.get(id(parameter))
-        if place is None or not self._counts[place] or place == self._stepped[-1]:
+        if place is None or not self._counts[place]:
             return parameter.grad
-        return None
+        is_here = place == self._stepped[-1] and not (self.is_late and self.is_left_out(parameter))
+        return parameter.grad if is_here else None
+
+    def is_left_out(self, parameter: torch.Tensor) -> bool:
+        """Whether the gradient of a parameter is not kept, as it would take too much memory."""
+        return self._held.get(id(parameter)) in self._kept.left_out
 
     def steps_now(self, parameter: torch.Tensor) -> bool:
         """Whether the member whose step runs holds a parameter, so that its weights have not moved yet."""
@@ -247,7 +253,7 @@ class OptimizerRounds:
             function(member)
 
     def _close(self) -> None:
-        self._copies |= {self._held[key] for key, kept in self._kept.items() if kept.was_changed and key in self._held}
+        self._kept.learn()
         for place in self._stepped:
             self._joined[place] += 1
             self._misses[place] = 0
@@ -260,26 +266,16 @@ class OptimizerRounds:
             self.forget()
 
     def _keep_gradients(self, place: int) -> None:
-        if self._unscale(place):
-            return
-        parameters = [one for one in held_parameters(self._members[place]) if one.grad is not None]
-        is_first = self._counts[place] == 1
-        copies = place in self._copies or (is_first and sum(one.numel() for one in parameters) <= _COPIED)
-        for parameter in parameters:
-            assert parameter.grad is not None
-            self._kept[id(parameter)] = _Kept(parameter.grad, copies=copies, watches=is_first or not copies)
+        if not self._unscale(place, is_last=False):
+            self._kept.keep(place, held_parameters(self._members[place]), is_first=self._counts[place] == 1)
 
-    def _unscale(self, place: int) -> bool:
+    def _unscale(self, place: int, *, is_last: bool) -> bool:
         """Keeps copies without the scale of a fused optimizer's GradScaler; returns whether there is one."""
         member = self._members[place]
         handed = handed_to(member)
         if handed is None or handed[0] is None:
             return False
-        with torch.no_grad():
-            for parameter in held_parameters(member):
-                if parameter.grad is not None:
-                    scale = handed[0].to(parameter.grad.device)
-                    self._kept[id(parameter)] = _Kept(parameter.grad / scale)
+        self._kept.keep_unscaled(place, held_parameters(member), handed[0], is_last=is_last)
         return True
 
     def _see_groups(self) -> None:
@@ -289,29 +285,3 @@ class OptimizerRounds:
             return
         self._groups = groups
         self._held = {id(one): place for place, member in enumerate(self._members) for one in held_parameters(member)}
-
-
-class _Kept:
-    """The gradient of a parameter as it was at a moment."""
-
-    __slots__ = ("_version", "_watched", "gradient")
-
-    def __init__(self, gradient: torch.Tensor, *, copies: bool = False, watches: bool = False) -> None:
-        """Takes it, or a copy; if it ``watches``, it tells later whether the gradient itself was changed."""
-        self._watched = gradient if watches else None
-        self._version = _version(gradient)
-        self.gradient = gradient.detach().clone() if copies else gradient
-
-    @property
-    def was_changed(self) -> bool:
-        """Whether the gradient was changed in place since."""
-        return self._watched is not None and _version(self._watched) != self._version
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether what is kept is what it was."""
-        return self.gradient is not self._watched or not self.was_changed
-
-
-def _version(gradient: torch.Tensor) -> int:
-    return 0 if gradient.is_inference() else version_of(gradient)

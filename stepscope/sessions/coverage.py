@@ -34,6 +34,8 @@ class Coverage:
         without_gradient: Names of those that require one, and never had it.
         lost_gradient: Names of those that require one, and had none for the last half of the steps.
         outside_optimizer: Names of those that require one, and are in no group of the optimizer.
+        not_kept: Names of those whose gradients would have taken too much memory until the last of several optimizers
+            steps.
         eval_steps: Steps at which the model was in eval mode, though it has layers that act otherwise there.
         eval_layers: Names of these layers.
         changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
@@ -60,6 +62,7 @@ class Coverage:
     without_gradient: tuple[str, ...]
     lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
+    not_kept: tuple[str, ...]
     eval_steps: int
     eval_layers: tuple[str, ...]
     changed_late: bool
@@ -104,6 +107,7 @@ class Coverage:
             without_gradient=() if roles is None else roles.without_gradient,
             lost_gradient=() if roles is None else roles.lost_gradient,
             outside_optimizer=() if roles is None else roles.outside_optimizer,
+            not_kept=() if roles is None else roles.not_kept,
             eval_steps=0 if watch is None or not watch.eval_layers else watch.eval_steps,
             eval_layers=() if watch is None else tuple(watch.eval_layers),
             changed_late=watch is not None and watch.changed_late,
@@ -146,6 +150,7 @@ class Coverage:
             (self.without_gradient, "without gradient in every step"),
             (self.lost_gradient, "without gradient in the last half of the steps"),
             (self.outside_optimizer, "in no group of the optimizer"),
+            (self.not_kept, "without measured gradients, which are freed or changed before the step ends"),
         ):
             if names:
                 part = share_of(len(names), self.parameters, "parameters")
@@ -184,6 +189,7 @@ class Coverage:
             return f"Checked: the recorded gradients of {layers} at {counted(self.recorded_steps, 'steps')}."
         looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
         seen = self.parameters - len(self.frozen) - len(self.without_gradient) - len(self.lost_gradient)
+        seen -= len(self.not_kept)
         full = f"{share_of(seen, self.parameters, 'parameters')} in full at {counted(self.measured, 'steps')}"
         text = f"Checked: {looked}, {full}"
         if self.layers:

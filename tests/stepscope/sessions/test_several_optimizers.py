@@ -1,6 +1,7 @@
 """``watch`` with a list of optimizers: what a step is, whose gradients and changes are seen, and wrong lists."""
 
 import logging
+import weakref
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 import stepscope
+from debuggers.instrumentation import kept_gradients
 from stepscope import SessionError
 from stepscope.scripts.trainings import WatchedOptimizers
 from stepscope.sessions.running import is_watched
@@ -244,6 +246,52 @@ def test_an_optimizer_of_each_parameter_that_steps_inside_of_the_backward_pass(r
     for name, _ in training.model.named_parameters():
         assert len(values(seen, f"gradient_norm/{name}")) == 10
         assert len(values(seen, f"update_ratio/{name}")) >= 9
+
+
+def test_gradients_that_are_freed_at_once_are_kept_as_far_as_they_fit(record, monkeypatch):
+    """Which are not, the report says, and the training is what it is."""
+
+    def made():
+        training = Training()
+        parameters = list(training.model.parameters())
+        training.optimizers = [torch.optim.Adam([one], 1e-2) for one in parameters]
+        own, alive, most = dict(zip(parameters, training.optimizers, strict=True)), [], []
+
+        def take(parameter):
+            alive.append(weakref.ref(parameter.grad))
+            own[parameter].step()
+            own[parameter].zero_grad()
+            most.append(sum(one() is not None for one in alive))
+
+        for one in parameters:
+            one.register_post_accumulate_grad_hook(take)
+
+        def loop():
+            losses = []
+            for _ in range(60):
+                inputs = torch.randn(8, 6)
+                loss = mse_loss(training.model(inputs), inputs.sum(1, keepdim=True))
+                loss.backward()
+                losses.append(loss.item())
+            return losses
+
+        return training, loop, most
+
+    monkeypatch.setattr(kept_gradients, "MOST_HELD", 4 * (1 + 12 + 12))
+    _, alone, _ = made()
+    expected = alone()
+    training, loop, most = made()
+    seen, session, losses = record(training, lambda session: loop())
+    assert losses == expected
+    assert session.last_step == 59
+    assert max(most) <= 4
+    coverage = session.report().coverage
+    assert coverage.not_kept == ("0.weight",)
+    assert coverage.without_gradient == coverage.lost_gradient == ()
+    assert any("1 of 4 parameters is without measured gradients" in gap for gap in coverage.gaps)
+    assert session.report().causes == ()
+    assert not [one for one in session.report().findings if one.level != "info"]
+    assert len(values(seen, "gradient_norm/0.bias")) == 60
 
 
 @pytest.mark.parametrize("fused", [False, True])
