@@ -256,9 +256,11 @@ def test_gradients_that_are_freed_at_once_are_kept_as_far_as_they_fit(record, mo
         parameters = list(training.model.parameters())
         training.optimizers = [torch.optim.Adam([one], 1e-2) for one in parameters]
         own, alive, most = dict(zip(parameters, training.optimizers, strict=True)), [], []
+        order = []
 
         def take(parameter):
             alive.append(weakref.ref(parameter.grad))
+            order.append(parameter)
             own[parameter].step()
             own[parameter].zero_grad()
             most.append(sum(one() is not None for one in alive))
@@ -275,23 +277,28 @@ def test_gradients_that_are_freed_at_once_are_kept_as_far_as_they_fit(record, mo
                 losses.append(loss.item())
             return losses
 
-        return training, loop, most
+        return training, loop, most, order
 
-    monkeypatch.setattr(kept_gradients, "MOST_HELD", 4 * (1 + 12 + 12))
-    _, alone, _ = made()
+    monkeypatch.setattr(kept_gradients, "MOST_HELD", 4 * 13)  # the second layer
+    _, alone, _, _ = made()
     expected = alone()
-    training, loop, most = made()
+    training, loop, most, order = made()
     seen, session, losses = record(training, lambda session: loop())
     assert losses == expected
     assert session.last_step == 59
-    assert max(most) <= 4
+    assert max(most) <= 3
+    names = {parameter: name for name, parameter in training.model.named_parameters()}
+    last = names[order[3]]  # the step ends with it, so that nothing need be kept
+    assert {names[one] for one in order[:2]} == {"2.weight", "2.bias"}
+    (left_out,) = {"0.weight", "0.bias"} - {last}
     coverage = session.report().coverage
-    assert coverage.not_kept == ("0.weight",)
+    assert coverage.not_kept == (left_out,)
     assert coverage.without_gradient == coverage.lost_gradient == ()
     assert any("1 of 4 parameters is without measured gradients" in gap for gap in coverage.gaps)
     assert session.report().causes == ()
     assert not [one for one in session.report().findings if one.level != "info"]
-    assert len(values(seen, "gradient_norm/0.bias")) == 60
+    norms = {name: values(seen, f"gradient_norm/{name}") for name in names.values() if name != left_out}
+    assert {name: len(found) for name, found in norms.items()} == {last: 60, "2.weight": 60, "2.bias": 60}
 
 
 @pytest.mark.parametrize("fused", [False, True])
