@@ -65,8 +65,6 @@ class OptimizerRounds:
         self._last = -1
         """The place of the optimizer that stepped last."""
         self._passed = self._is_ready = False
-        self._turns: set[int] = set()
-        """The members before whose steps a backward pass comes that is not of the one before."""
         self._begin: dict[int, Listener] = {}
         self._keep: dict[int, Listener] = {}
         self._end: dict[int, Listener] = {}
@@ -207,14 +205,6 @@ class OptimizerRounds:
         """Returns the place of the member that holds a parameter; the last one's if several do."""
         return self._held.get(id(parameter))
 
-    def turn_of(self, parameter: torch.Tensor) -> int:
-        """Returns a number that is the same for all parameters whose gradients come from the same backward passes."""
-        place = self._held.get(id(parameter))
-        if place is None:
-            return 0
-        rank = self._ranks[place]
-        return sum(self._ranks[one] <= rank for one in self._turns)
-
     def overflow(self) -> torch.Tensor | None:
         """Returns a 0-d tensor above 0 if an overflow kept a fused member from updating in this round, else None."""
         if not self._overflows:
@@ -226,7 +216,6 @@ class OptimizerRounds:
         if self._ranks[place] >= len(self._ranks):
             self._ranks[place] = sum(rank < len(self._ranks) for rank in self._ranks)
         if self._last >= 0 and self._ranks[place] > self._ranks[self._last] and self._passed:
-            self._turns.add(place)
             self.alternates = True
         if not self._stepped and self._before >= 0:
             for one in range(len(self._members)):

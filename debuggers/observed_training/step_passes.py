@@ -76,8 +76,8 @@ class StepPasses:
         self.mixed = self.adds_up = False
         self._before, self._after, self._still_trained = before, after, still_trained
         self._rounds = rounds
-        self._zeroed_turns: set[int] = set()
-        """Turns of several optimizers before whose passes gradients were zero, since the last step."""
+        self._zeroed_members: set[int | None] = set()
+        """Those of several optimizers before one of whose passes gradients were zero, since their last step."""
         self._parameters = parameters
         self._marks = GradientMarks(parameters)
         self._observation: BackwardObservation | None = None
@@ -157,8 +157,7 @@ class StepPasses:
         """
         known = self._had_step and self._passes > 0
         if known and self._rounds is not None:
-            turns = {self._rounds.turn_of(one) for one in self._marks.parameters if self._rounds.steps_in(one)}
-            return turns <= self._zeroed_turns
+            return self._members(self._rounds, step_now=True) <= self._zeroed_members
         return self._zeroed if known else None
 
     def step_ends(self) -> int:
@@ -175,7 +174,8 @@ class StepPasses:
         self._dropped_passes = self._drops = 0
         self._had_step = self._passes > 0 and self._marks.present
         self._zeroed = False
-        self._zeroed_turns = self._zeroed_turns if is_late else set()
+        if self._rounds is not None and not is_late:
+            self._zeroed_members -= self._members(self._rounds, step_now=True)
         late_passes, late_losses = self._passes - self._earlier_passes, self._losses
         self._forget()
         if is_late:
@@ -248,11 +248,8 @@ class StepPasses:
     def _see_turns(self, rounds: OptimizerRounds, *, changed: bool) -> None:
         """Takes that a pass begins, of several optimizers: whose gradients are zero, and whether a turn has ended."""
         rounds.pass_begins()
-        turns = {rounds.turn_of(one) for one in self._marks.parameters}
-        if not self._marks.present:
-            self._zeroed_turns |= turns
-        elif changed:
-            self._zeroed_turns |= {one for one in turns if self._marks.are_zero(partial(self._is_of, rounds, one))}
+        if changed or not self._marks.present:
+            self._zeroed_members |= self._members(rounds) - self._filled_members(rounds)
         if not self._is_used:
             return
         loss = self.loss()
@@ -260,8 +257,22 @@ class StepPasses:
         self._earlier = self._earlier if loss is None else loss
         self._losses, self._earlier_passes, self._is_used = None, self._passes, False
 
-    def _is_of(self, rounds: OptimizerRounds, turn: int, parameter: torch.Tensor) -> bool:
-        return rounds.turn_of(parameter) == turn and self._still_trained(parameter)
+    def _members(self, rounds: OptimizerRounds, *, step_now: bool = False) -> set[int | None]:
+        """The optimizers that hold parameters that are looked at; only those that step in this round, if wanted."""
+        parameters = self._marks.parameters
+        return {rounds.member_of(one) for one in parameters if not step_now or rounds.steps_in(one)}
+
+    def _filled_members(self, rounds: OptimizerRounds) -> set[int | None]:
+        """Those of them that have a gradient that is not zero, as far as can be told."""
+        filled = set()
+
+        def note(parameter: torch.Tensor) -> bool:
+            if self._still_trained(parameter):
+                filled.add(rounds.member_of(parameter))
+            return False
+
+        self._marks.are_zero(note)
+        return filled
 
     def _scale_of(self, roots: tuple[torch.Tensor, ...]) -> torch.Tensor | None:
         """Returns the loss scale if it is a factor of the root."""

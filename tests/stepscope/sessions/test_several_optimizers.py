@@ -328,6 +328,29 @@ def test_a_scaler_that_skips_the_step_of_one(record, bad, fused):
     assert not [one for one in session.report().findings if one.level != "info"]
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_one_that_accumulates_and_one_that_is_given_up_need_no_zeroed_gradients(order):
+    """Gradients that nobody steps with, or not yet, may add up; those of each step are looked at all the same."""
+    training = Training()
+
+    def loop(steps, stepping, zeroed):
+        for number in range(steps):
+            training.model(torch.randn(16, 6)).square().mean().backward()
+            for place in order:
+                if stepping(place, number):
+                    training.optimizers[place].step()
+                    if zeroed(place):
+                        training.optimizers[place].zero_grad()
+
+    with stepscope.watch(training.model, training.optimizers) as session:
+        loop(60, lambda place, number: place == 0 or number % 4 == 3, lambda place: True)
+        loop(60, lambda place, number: place == 1, lambda place: True)
+        assert session.report().causes == ()
+        training.first.zero_grad()
+        loop(60, lambda place, number: True, lambda place: place == 0)
+    assert session.report().causes[0].code == "gradients_not_zeroed"
+
+
 def test_a_probe_leaves_no_trace():
     training = Training()
     with stepscope.watch(training.model, training.optimizers) as session:
