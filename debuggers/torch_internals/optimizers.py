@@ -49,6 +49,11 @@ def held_parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
+def calls_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether torch's constructor made this optimizer; a wrapper that leaves it out, as Accelerate's, has no hooks."""
+    return hasattr(optimizer, "_optimizer_step_pre_hooks")
+
+
 class ReleasedParameters:
     """Which parameters an optimizer has held and holds no more; keeps none of them alive."""
 

@@ -17,7 +17,7 @@ from debuggers.detectors.signals.rule_check import check_rule
 from debuggers.errors import DebuggerConfigError
 from debuggers.instrumentation.joined_optimizers import JoinedOptimizers, members_of
 from debuggers.torch_import import torch
-from debuggers.torch_internals.optimizers import held_parameters
+from debuggers.torch_internals.optimizers import calls_hooks, held_parameters
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
@@ -129,6 +129,29 @@ def check_order(model: object, optimizer: object) -> None:
         )
 
 
+def with_hooks(optimizer: Any, name: str = "optimizer") -> Any:
+    """Returns the optimizer whose steps can be watched: the one in a wrapper such as Accelerate's, which has no hooks.
+
+    Args:
+        optimizer: An optimizer; anything else is returned as it is.
+        name: How the message calls it.
+
+    Raises:
+        SessionError: For an optimizer that was made without torch's constructor, and wraps none.
+    """
+    if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, JoinedOptimizers):
+        return optimizer
+    inner: Any = optimizer
+    while not calls_hooks(inner):
+        kind, inner = type(inner).__name__, getattr(inner, "optimizer", None)
+        if not isinstance(inner, torch.optim.Optimizer):
+            raise SessionError(
+                f"{name} is of type {kind}, which did not call torch.optim.Optimizer.__init__ and has no optimizer in "
+                f"{kind}.optimizer; expected an optimizer whose steps can be watched"
+            )
+    return inner
+
+
 def joined(model: object, optimizer: torch.optim.Optimizer | Sequence[torch.optim.Optimizer]) -> torch.optim.Optimizer:
     """Returns what was given as optimizer; a list or tuple of several as one.
 
@@ -138,11 +161,12 @@ def joined(model: object, optimizer: torch.optim.Optimizer | Sequence[torch.opti
         SessionError: For an empty list, an element that is no optimizer, and one that is given twice.
     """
     if not isinstance(optimizer, list | tuple):
-        return cast("torch.optim.Optimizer", optimizer)  # checked with the model
+        return cast("torch.optim.Optimizer", with_hooks(optimizer))  # checked with the model
     if not optimizer:
         raise SessionError(
             f"optimizer is an empty {type(optimizer).__name__}; expected a torch.optim.Optimizer, or a list of them"
         )
+    optimizer = [with_hooks(one, f"optimizer[{place}]") for place, one in enumerate(optimizer)]
     for place, one in enumerate(optimizer):
         if not isinstance(one, torch.optim.Optimizer):
             raise SessionError(f"optimizer[{place}] is {_named(one)}; expected a torch.optim.Optimizer")

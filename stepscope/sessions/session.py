@@ -14,7 +14,14 @@ from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.instrumentation.isolation import Isolation, OnError, failure_alerts
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
-from stepscope.sessions.arguments import check_run, check_session, checked_batch, checked_detectors, only_config
+from stepscope.sessions.arguments import (
+    check_run,
+    check_session,
+    checked_batch,
+    checked_detectors,
+    only_config,
+    with_hooks,
+)
 from stepscope.sessions.config import ConfigSpec, DebugConfig, as_config
 from stepscope.sessions.diagnosis import SessionDiagnosis
 from stepscope.sessions.diagnostics import Diagnostics
@@ -92,6 +99,7 @@ class DebugSession(SessionProbing):
             config, model = only_config(model, config), None
         self.config = as_config(config)
         check_run(run)
+        optimizer = with_hooks(optimizer)
         check_session(model, optimizer, self.config, stability, scaler)
         self.disabled = os.environ.get(DISABLED_VARIABLE, "") not in ("", "0")
         self._model, self._optimizer, self._run = model, optimizer, run

@@ -218,3 +218,35 @@ def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkey
 
     told = [one for one in caplog.records if one.levelno == logging.WARNING and "2.0.0 is installed" in one.message]
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_prepared_optimizers_are_watched_without_a_tracker(several):
+    """Prepared ones wrap those that step, and have no hooks themselves."""
+
+    def loop(watches):
+        accelerator = accelerate.Accelerator(cpu=True)
+        module = Network()
+        parts = (module[0], module[3]) if several else (module,)
+        optimizers = [torch.optim.Adam(one.parameters(), lr=0.01) for one in parts]
+        model, *optimizers = accelerator.prepare(module, *optimizers)
+        session = stepscope.watch(model, optimizers if several else optimizers[0], updates=True) if watches else None
+        losses = []
+        for _ in range(6):
+            inputs = torch.randn(16, 4)
+            loss = nn.functional.mse_loss(model(inputs), inputs.sum(1, keepdim=True))
+            accelerator.backward(loss)
+            for one in optimizers:
+                one.step()
+                one.zero_grad()
+            losses.append(loss.item())
+        return losses, session
+
+    losses, _ = loop(watches=False)
+    observed, session = loop(watches=True)
+    report = session.close()
+    assert observed == losses
+    assert session.last_step == 5
+    assert report.failures == {}
+    assert report.coverage.measured == 6
+    assert report.coverage.outside_optimizer == ()

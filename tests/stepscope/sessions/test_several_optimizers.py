@@ -382,6 +382,44 @@ def test_wrong_lists_are_named(make, message):
     assert not training.first._optimizer_step_pre_hooks
 
 
+class Wrapper(torch.optim.Optimizer):
+    """An optimizer in another one, made without torch's constructor, as Accelerate makes them."""
+
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    @property
+    def param_groups(self):
+        return self.optimizer.param_groups
+
+    def step(self, closure=None):
+        return self.optimizer.step(closure)
+
+
+def test_what_a_wrapper_without_hooks_wraps_is_watched():
+    training = Training()
+    wrapped = [Wrapper(Wrapper(training.first)), Wrapper(training.second)]
+    with pytest.raises(SessionError, match=r"optimizer\[0\] and optimizer\[2\] are the same SGD"):
+        stepscope.watch(training.model, [*wrapped, training.first])
+    with stepscope.watch(training.model, wrapped) as session:
+        assert is_watched(training.first)
+        training.run(3)
+    assert session.last_step == 2
+    with stepscope.DebugSession(training.model, wrapped[0], config=stepscope.DebugConfig(updates=True)) as session:
+        session.step()
+        wrapped[0].step()
+    assert session.report().failures == {}
+
+
+@pytest.mark.parametrize(("place", "name"), [(0, "optimizer"), (1, r"optimizer\[1\]")])
+def test_a_wrapper_without_hooks_that_wraps_nothing_is_named(place, name):
+    training, empty = Training(), Wrapper(None)
+    given = [training.first, empty] if place else empty
+    with pytest.raises(SessionError, match=name + r" is of type Wrapper, which did not call torch.optim.Optimizer.__i"):
+        stepscope.watch(training.model, given)
+    assert not training.first._optimizer_step_pre_hooks
+
+
 def test_shared_and_foreign_parameters_are_named(caplog):
     training = Training()
     everything = torch.optim.SGD(training.model.parameters(), 1e-3)
