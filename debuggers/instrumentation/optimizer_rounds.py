@@ -13,7 +13,7 @@ from debuggers.torch_internals.optimizers import held_parameters
 Listener: TypeAlias = Callable[[torch.optim.Optimizer], None]
 
 FOLLOWS = 3
-"""Times in a row that an optimizer steps right after others, from which they wait for it."""
+"""Times in a row that an optimizer steps right after others, from which they wait for it once more."""
 
 
 class RoundHandle:
@@ -32,10 +32,10 @@ class OptimizerRounds:
 
     A round ends with the optimizer after which no other is expected. The order is that in which the optimizers took
     their first steps, and at first all are expected. One that was waited for and did not step, because another that
-    comes before it steps again, is expected no more, until it has followed the others three times in a row: until then
-    its steps are rounds of their own. One that has come three times may be missing once. So a round never waits for
-    long, and none contains two steps of one optimizer. A critic that takes five steps for one of its generator has a
-    round for each of the six.
+    comes before it steps again, is expected no more, until it has followed the others once, or where that was in vain
+    three times in a row: until then its steps are rounds of their own. One that has not come yet, or three times, may
+    be missing once. So a round never waits for long, and none contains two steps of one optimizer. A critic that takes
+    five steps for one of its generator soon has a round for each of the six.
 
     In a round, the gradients of an optimizer that has stepped are those that it stepped with, whatever became of
     them since; see ``KeptGradients``.
@@ -57,7 +57,7 @@ class OptimizerRounds:
         # In the order of their first steps; those that took none come last, in the given order.
         self._ranks = [len(members) + place for place in range(len(members))]
         self._expected = set(range(len(members)))
-        self._follows, self._joined, self._misses = ([0] * len(members) for _ in range(3))
+        self._follows, self._joined, self._misses, self._drops = ([0] * len(members) for _ in range(4))
         self._counts = [0] * len(members)
         self._stepped: list[int] = []
         self._before = -1
@@ -221,14 +221,18 @@ class OptimizerRounds:
             for one in range(len(self._members)):
                 if one not in self._expected and self._ranks[one] > self._ranks[self._before]:
                     self._follows[one] = self._follows[one] + 1 if one == place else 0
-                    if self._follows[one] >= FOLLOWS:
+                    if self._follows[one] >= (FOLLOWS if self._drops[one] > 1 else 1):
                         self._expected.add(one)
 
     def _miss(self, place: int) -> None:
-        """Takes that an expected optimizer did not come; a GradScaler may skip a step of one that always did."""
+        """Takes that an expected optimizer did not come.
+
+        A GradScaler may skip the first step of one, and single steps of one that always came.
+        """
         self._misses[place] += 1
-        if self._joined[place] < FOLLOWS or self._misses[place] > 1:
+        if 0 < self._joined[place] < FOLLOWS or self._misses[place] > 1:
             self._expected.discard(place)
+            self._drops[place] += 1
             self._joined[place] = self._misses[place] = 0
 
     def _is_awaited(self, place: int) -> bool:

@@ -57,7 +57,15 @@ class Loop:
         ("ab", "abbab", ["ab", "b", "ab"]),
         ("ab", "ababab" + "a" + "abab", ["ab"] * 3 + ["a"] + ["ab"] * 2),
         ("ab", "ababab" + "aaa" + "ab", ["ab"] * 3 + ["a", "a", "a", "a", "b"]),
-        ("ab", "abab" + "aaa" + "ababab" + "abab", ["ab", "ab", *"aaa", *"ababab", "ab", "ab"]),
+        ("ab", "abab" + "aaa" + "ab" + "abab", ["ab", "ab", *"aaa", *"ab", "ab", "ab"]),
+        (
+            "ab",
+            "abab" + "aa" + "abab" + "aa" + "ababab" + "ab",
+            ["ab", "ab", *"aa", *"ab", "ab", *"aa", *"ababab", "ab"],
+        ),
+        ("ab", "a" + "abab", ["a", "ab", "ab"]),
+        ("ab", "aa" + "abab", [*"aa", *"ab", "ab"]),
+        ("ab", "aba" * 6, ["ab", *("aab" * 5), "a"]),
     ],
     ids=[
         "in turn",
@@ -69,6 +77,10 @@ class Loop:
         "one skipped",
         "one ends",
         "one pauses",
+        "one pauses twice",
+        "the first skipped",
+        "the first two skipped",
+        "every second",
     ],
 )
 def test_rounds_by_the_order_of_steps(kinds, order, rounds):

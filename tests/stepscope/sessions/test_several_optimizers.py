@@ -328,6 +328,29 @@ def test_a_scaler_that_skips_the_step_of_one(record, bad, fused):
     assert not [one for one in session.report().findings if one.level != "info"]
 
 
+@pytest.mark.parametrize("bad", [0, 1])
+@pytest.mark.parametrize(("skipped", "extra"), [((0,), 0), ((1,), 1), ((0, 1, 2), 1), ((3, 4, 9), 1)])
+def test_a_scaler_that_skips_early_steps_of_one(record, bad, skipped, extra):
+    """Where it is not known yet who follows whom, at most one iteration counts as two steps."""
+    training = Training(scaled=True)
+
+    def loop(session):
+        for number in range(20):
+            for one in training.optimizers:
+                one.zero_grad()
+            loss = training.model(torch.randn(16, 6)).square().mean()
+            training.scaler.scale(loss).backward()
+            if number in skipped:
+                training.model[2 * bad].weight.grad[0, 0] = torch.inf
+            for one in training.optimizers:
+                training.scaler.step(one)
+            training.scaler.update()
+
+    _, session, _ = record(training, loop)
+    assert 20 <= session.last_step + 1 <= 20 + extra
+    assert not [one for one in session.report().findings if one.level != "info"]
+
+
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_one_that_accumulates_and_one_that_is_given_up_need_no_zeroed_gradients(order):
     """Gradients that nobody steps with, or not yet, may add up; those of each step are looked at all the same."""
