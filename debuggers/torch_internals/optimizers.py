@@ -49,9 +49,15 @@ def held_parameters(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def calls_hooks(optimizer: torch.optim.Optimizer) -> bool:
-    """Whether torch's constructor made this optimizer; a wrapper that leaves it out, as Accelerate's, has no hooks."""
-    return hasattr(optimizer, "_optimizer_step_pre_hooks")
+def has_hooks(optimizer: torch.optim.Optimizer, *, of_its_own: bool = False) -> bool:
+    """Whether an optimizer has hooks, if wanted ``of_its_own``.
+
+    A wrapper that leaves torch's constructor out has none, as Accelerate's, or shows those of what it wraps, as
+    Lightning's.
+    """
+    return "_optimizer_step_pre_hooks" in vars(optimizer) or (
+        not of_its_own and hasattr(optimizer, "_optimizer_step_pre_hooks")
+    )
 
 
 class ReleasedParameters:

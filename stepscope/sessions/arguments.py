@@ -17,7 +17,7 @@ from debuggers.detectors.signals.rule_check import check_rule
 from debuggers.errors import DebuggerConfigError
 from debuggers.instrumentation.joined_optimizers import JoinedOptimizers, members_of
 from debuggers.torch_import import torch
-from debuggers.torch_internals.optimizers import calls_hooks, held_parameters
+from debuggers.torch_internals.optimizers import has_hooks, held_parameters
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
@@ -130,7 +130,7 @@ def check_order(model: object, optimizer: object) -> None:
 
 
 def with_hooks(optimizer: Any, name: str = "optimizer") -> Any:
-    """Returns the optimizer whose steps can be watched: the one in a wrapper such as Accelerate's, which has no hooks.
+    """Returns the optimizer whose steps can be watched: the one in a wrapper without hooks of its own.
 
     Args:
         optimizer: An optimizer; anything else is returned as it is.
@@ -142,13 +142,17 @@ def with_hooks(optimizer: Any, name: str = "optimizer") -> Any:
     if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, JoinedOptimizers):
         return optimizer
     inner: Any = optimizer
-    while not calls_hooks(inner):
-        kind, inner = type(inner).__name__, getattr(inner, "optimizer", None)
-        if not isinstance(inner, torch.optim.Optimizer):
-            raise SessionError(
-                f"{name} is of type {kind}, which did not call torch.optim.Optimizer.__init__ and has no optimizer in "
-                f"{kind}.optimizer; expected an optimizer whose steps can be watched"
-            )
+    while not has_hooks(inner, of_its_own=True):
+        wrapped = getattr(inner, "optimizer", None)
+        if not isinstance(wrapped, torch.optim.Optimizer):
+            break
+        inner = wrapped
+    if not has_hooks(inner):
+        kind = type(inner).__name__
+        raise SessionError(
+            f"{name} is of type {kind}, which did not call torch.optim.Optimizer.__init__ and has no optimizer in "
+            f"{kind}.optimizer; expected an optimizer whose steps can be watched"
+        )
     return inner
 
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -49,8 +50,9 @@ class Watch(DebugSession):
             self._step_hooks.add_gradients_ready(optimizer, self._step_of)
             self._step_hooks.add_optimizer_post_step(optimizer, self._end_step_of)
             for member in () if self._rounds is None else members_of(optimizer):
-                self._step_hooks.add_gradients_ready(member, self._begin_one_of_several)
-                self._step_hooks.add_optimizer_post_step(member, self._end_one_of_several)
+                # What a wrapper hides may step in a member's place.
+                self._step_hooks.add_gradients_ready(member, partial(self._begin_one_of_several, member))
+                self._step_hooks.add_optimizer_post_step(member, partial(self._end_one_of_several, member))
             self._see_passes()
 
     def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
@@ -169,7 +171,7 @@ class Watch(DebugSession):
             # Further calls of a closure ran the model on the way to the weights that this step ends with.
             self._start_over()
 
-    def _begin_one_of_several(self, optimizer: torch.optim.Optimizer) -> None:
+    def _begin_one_of_several(self, optimizer: torch.optim.Optimizer, _: torch.optim.Optimizer) -> None:
         if self._paused or self._rounds is None:
             return
         overflow = step_was_skipped(optimizer)
@@ -179,7 +181,7 @@ class Watch(DebugSession):
         self._diagnosis.optimizer_begins()
         self._rounds.begins(optimizer)
 
-    def _end_one_of_several(self, optimizer: torch.optim.Optimizer) -> None:
+    def _end_one_of_several(self, optimizer: torch.optim.Optimizer, _: torch.optim.Optimizer) -> None:
         if not self._paused and self._rounds is not None:
             self._rounds.ends(optimizer)
 

@@ -1,5 +1,6 @@
 """What is expected of torch's optimizers; needs nothing but torch and the module that it is about."""
 
+import copy
 import sys
 import warnings
 
@@ -20,6 +21,23 @@ def _made(kind):
     weight = torch.nn.Parameter(torch.ones(2))
     weight.grad = torch.ones(2)
     return kind([weight], lr=0.1)
+
+
+def test_a_wrapper_that_leaves_the_constructor_out_has_no_hooks_of_its_own():
+    class Wrapper(torch.optim.Optimizer):
+        def __init__(self, optimizer):
+            self.inner = optimizer
+
+    class Delegating(Wrapper):
+        def __getattr__(self, name):
+            return getattr(self.__dict__["inner"], name)
+
+    plain = _made(torch.optim.SGD)
+    assert optimizers.has_hooks(plain, of_its_own=True)
+    assert optimizers.has_hooks(copy.deepcopy(plain), of_its_own=True)
+    assert not optimizers.has_hooks(Wrapper(plain))
+    assert optimizers.has_hooks(Delegating(plain))
+    assert not optimizers.has_hooks(Delegating(plain), of_its_own=True)
 
 
 def test_steps_that_call_hooks_are_marked_in_each_class_that_has_an_instance():

@@ -208,6 +208,24 @@ def test_each_optimizer_has_its_own_session_and_scope(tmp_path):
     assert "mixed_series" not in {alert.name for alert in record.alerts()}
 
 
+def test_a_module_can_watch_the_list_of_its_optimizers():
+    """What Lightning gives as optimizers are wrappers, which show the hooks of what they wrap."""
+
+    class Watches(TwoPlayers):
+        def on_fit_start(self):
+            self.session = stepscope.watch(self, self.optimizers(), updates=True)
+
+    plain, watched = TwoPlayers(), Watches()
+    fit(plain)
+    fit(watched)
+    report = watched.session.close()
+    assert watched.losses == plain.losses
+    assert watched.session.last_step == 7
+    assert report.failures == {}
+    assert report.coverage.measured == 8
+    assert report.coverage.outside_optimizer == ()
+
+
 def test_a_nan_loss_is_shown(tmp_path):
     module = Regression(fault=lambda loss: loss * float("nan"))
 

@@ -434,6 +434,29 @@ def test_what_a_wrapper_without_hooks_wraps_is_watched():
     assert session.report().failures == {}
 
 
+def test_a_wrapper_that_shows_the_hooks_of_what_it_hides_is_watched():
+    """The hooks are called by another optimizer than the one that was given."""
+
+    class Delegating(Wrapper):
+        def __init__(self, optimizer):
+            self.hidden = optimizer
+
+        def __getattr__(self, name):
+            return getattr(self.__dict__["hidden"], name)
+
+        def step(self, closure=None):
+            return self.hidden.step(closure)
+
+        param_groups = property(lambda self: self.hidden.param_groups)
+
+    training = Training()
+    wrapped = [Delegating(training.first), training.second]
+    with stepscope.watch(training.model, wrapped, updates=True) as session:
+        training.run(3)
+    assert session.last_step == 2
+    assert session.report().failures == {}
+
+
 @pytest.mark.parametrize(("place", "name"), [(0, "optimizer"), (1, r"optimizer\[1\]")])
 def test_a_wrapper_without_hooks_that_wraps_nothing_is_named(place, name):
     training, empty = Training(), Wrapper(None)
