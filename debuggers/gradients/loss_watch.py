@@ -20,9 +20,12 @@ class LossWatch:
         self._detectors = Detectors([NonFiniteLoss()])
         self._arrivals = ArrivalQueue()
         self._was_faulty = False
+        self._last_faulty: int | None = None
 
     def see(self, step: int, loss: torch.Tensor | float) -> bool:
         """Takes a loss, and returns whether a fault begins with it, as far as that is known on the host.
+
+        Of a step with a faulty loss no other one counts.
 
         Args:
             step: The training step.
@@ -46,9 +49,11 @@ class LossWatch:
 
     def _judge(self, step: int, value: float) -> bool:
         faulty = not math.isfinite(value)
-        if not faulty and not self._was_faulty:
+        if step == self._last_faulty or (not faulty and not self._was_faulty):
             return False
         self._was_faulty = True
+        if faulty:
+            self._last_faulty = step
         values = {"non_finite": np.array([float(faulty)])}
         begun = self._detectors.see(Observation(step, ("loss",), np.ones(1, np.bool_), values))
         if begun and self._announce is not None:

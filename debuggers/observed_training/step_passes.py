@@ -118,6 +118,11 @@ class StepPasses:
         return bool(self._counts)
 
     @property
+    def were_zeroed(self) -> bool:
+        """Whether gradients were zeroed before a pass since the last step."""
+        return self._zeroed
+
+    @property
     def without_step(self) -> tuple[int, int]:
         """The passes since the last step, also of gradients that were zeroed meanwhile, and how often they were."""
         return self._dropped_passes + self._passes, self._drops

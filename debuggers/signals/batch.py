@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -47,20 +47,12 @@ class BatchSignals:
         self._memory = BatchMemory()
         self._loss_kind, self._loss_classes, self._evaluated = "", 0, -EVALUATED_EVERY
         self._evaluation = _Evaluation()
-        self.forget()
+        self._seen = _Seen()
+        self._waiting: tuple[int, _Seen] | None = None
 
     def forget(self) -> None:
         """Drops what was seen since the last step."""
-        self._inputs: Statistics = {}
-        self._outputs: Statistics = {}
-        self._targets: Statistics = {}
-        self._columns: TargetColumns | None = None
-        self._agreement: Statistics = {}
-        self._ordering: Statistics = {}
-        self._batch_size: int | None = None
-        self._held: tuple[torch.Tensor, int] | None = None
-        self._goals: torch.Tensor | None = None
-        self._compared: torch.Tensor | None = None
+        self._seen = _Seen()
 
     def see(
         self,
@@ -87,33 +79,33 @@ class BatchSignals:
         """
         if is_capturing():
             return
-        self._ordering |= {name: value for name, value in (pairs or {}).items() if value is not None}
+        self._seen.ordering |= {name: value for name, value in (pairs or {}).items() if value is not None}
         self._loss_kind = loss_kind or self._loss_kind
         self._loss_classes = loss_classes or self._loss_classes
-        if inputs is not None and (told or not self._inputs):
+        if inputs is not None and (told or not self._seen.inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
         goals = next((value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None), None)
-        if told and goals is not None and _are_values(goals, self._compared):
+        if told and goals is not None and _are_values(goals, self._seen.compared):
             return
         if outputs is not None and (output := _first_output(outputs)) is not None:
-            if told or not self._outputs:
+            if told or not self._seen.outputs:
                 with quiet_computation(output.device.type):
-                    self._outputs = output_statistics(output)
+                    self._seen.outputs = output_statistics(output)
             # What is given together with targets is aligned with them, and what a model returns need not be.
-            if targets is not None or self._held is None or told:
-                self._held = self._hold(output)
-                self._agreement = {}
-        if goals is not None and (told or self._columns is None):
+            if targets is not None or self._seen.held is None or told:
+                self._seen.held = self._hold(output)
+                self._seen.agreement = {}
+        if goals is not None and (told or self._seen.columns is None):
             if not told:
-                self._compared = goals
+                self._seen.compared = goals
             self._see_targets(goals)
 
     def drop(self, *, inputs: bool = False, outputs: bool = False) -> None:
         """Drops inputs or outputs of the coming step that were found by themselves and are not the batch's."""
         if inputs:
-            self._inputs, self._batch_size = {}, None
+            self._seen.inputs, self._seen.batch_size = {}, None
         if outputs:
-            self._outputs, self._held, self._agreement = {}, None, {}
+            self._seen.outputs, self._seen.held, self._seen.agreement = {}, None, {}
 
     def see_evaluation(self, step: int, outputs: torch.Tensor) -> None:
         """Takes outputs for inputs that are not trained on at a step, if they are the logits of classes."""
@@ -148,18 +140,37 @@ class BatchSignals:
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was seen, as soon as it is on the host."""
         self._compare()
-        values = self._inputs | self._outputs | self._targets | self._agreement | self._ordering
-        if self._columns is not None:
-            values |= {"rows": self._columns.rows, "columns": self._columns.sums}
-            if self._columns.counts is not None:
-                values["counts"] = self._columns.counts
-            if self._columns.values is not None:
-                values["values"] = self._columns.values
+        values = (
+            self._seen.inputs | self._seen.outputs | self._seen.targets | self._seen.agreement | self._seen.ordering
+        )
+        if self._seen.columns is not None:
+            values |= {"rows": self._seen.columns.rows, "columns": self._seen.columns.sums}
+            if self._seen.columns.counts is not None:
+                values["counts"] = self._seen.columns.counts
+            if self._seen.columns.values is not None:
+                values["values"] = self._seen.columns.values
         loss_kind = self._loss_kind
         self.forget()
         if values:
             deferred = DeferredValues(values)
             self._arrivals.push(deferred, partial(self._take, step, time.time_ns(), loss_kind, deferred))
+
+    def wait(self, step: int) -> None:
+        """Ends a sampled step of which the loop may tell more: what was seen is kept until ``complete``."""
+        self._compare()
+        self._waiting, self._seen = (step, self._seen), _Seen()
+
+    def complete(self, told: Mapping[str, Any]) -> None:
+        """Ends the step that waits, if one does, with what the loop told of it: inputs, outputs, targets."""
+        if self._waiting is None:
+            return
+        coming, (step, self._seen), self._waiting = self._seen, self._waiting, None
+        try:
+            if told:
+                self.see(**told, told=True)
+            self.end_step(step)
+        finally:
+            self._seen = coming
 
     def _see_inputs(self, tensors: list[torch.Tensor]) -> None:
         # Those on another device, such as lengths on the host, say little, and would have to be copied.
@@ -167,33 +178,33 @@ class BatchSignals:
         tensors = [tensor for tensor in tensors if tensor.device == device]
         if tensors:
             with quiet_computation(tensors[0].device.type):
-                self._inputs = input_statistics(tensors)
-            size = self._inputs.get("inputs/batch_size")
-            self._batch_size = int(size) if isinstance(size, float) else None
+                self._seen.inputs = input_statistics(tensors)
+            size = self._seen.inputs.get("inputs/batch_size")
+            self._seen.batch_size = int(size) if isinstance(size, float) else None
 
     def _see_targets(self, tensor: torch.Tensor) -> None:
-        self._goals = tensor
+        self._seen.goals = tensor
         with quiet_computation(tensor.device.type):
-            classes = None if self._held is None else _classes(self._held[0], tensor)
+            classes = None if self._seen.held is None else _classes(self._seen.held[0], tensor)
             if classes is not None and self._loss_classes:  # similarities, say, of which a batch has as many as rows
                 classes = self._loss_classes
-            self._targets, self._columns = target_statistics(tensor, self._batch_size, classes)
-            self._agreement = {}
+            self._seen.targets, self._seen.columns = target_statistics(tensor, self._seen.batch_size, classes)
+            self._seen.agreement = {}
         # Outputs that were told, or come with their loss, are there by now.
         self._compare()
 
     def _compare(self) -> None:
-        if self._held is None or self._goals is None or self._agreement:
+        if self._seen.held is None or self._seen.goals is None or self._seen.agreement:
             return
-        outputs, stride = self._held
-        goals = self._goals[::stride] if stride > 1 and self._goals.ndim else self._goals
+        outputs, stride = self._seen.held
+        goals = self._seen.goals[::stride] if stride > 1 and self._seen.goals.ndim else self._seen.goals
         with quiet_computation(outputs.device.type):
             aligned = align(outputs, goals, soft=self._loss_kind == "cross_entropy")
             if aligned is not None and self._has_classes(aligned):
-                self._agreement = agreement(aligned, self._loss_kind)
+                self._seen.agreement = agreement(aligned, self._loss_kind)
                 if (others := self._differ()) is not None:
-                    self._agreement = {
-                        name: torch.where(others, torch.nan, value) for name, value in self._agreement.items()
+                    self._seen.agreement = {
+                        name: torch.where(others, torch.nan, value) for name, value in self._seen.agreement.items()
                     }
 
     def _differ(self) -> torch.Tensor | None:
@@ -201,7 +212,7 @@ class BatchSignals:
 
         None where that is not known.
         """
-        told, compared = self._goals, self._compared
+        told, compared = self._seen.goals, self._seen.compared
         if told is None or compared is None or told is compared or told.device != compared.device:
             return None
         if told.is_floating_point() or compared.is_floating_point() or told.numel() != compared.numel():
@@ -249,6 +260,22 @@ class BatchSignals:
         elif "tie" in values:
             values["baseline_loss"] = values.pop("tie")
         self._log.put(step, values, time_ns)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What was seen of the batch of one step."""
+
+    inputs: Statistics = field(default_factory=dict)
+    outputs: Statistics = field(default_factory=dict)
+    targets: Statistics = field(default_factory=dict)
+    columns: TargetColumns | None = None
+    agreement: Statistics = field(default_factory=dict)
+    ordering: Statistics = field(default_factory=dict)
+    batch_size: int | None = None
+    held: tuple[torch.Tensor, int] | None = None
+    goals: torch.Tensor | None = None
+    compared: torch.Tensor | None = None
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """Collects the signals of a training, told by a session what happens when."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -139,19 +140,20 @@ class Signals:
                     self._before_hooks.add_before_each_step(self._optimizer, self._before_early_step)
                     self._before_hooks.add_optimizer_pre_step(self._optimizer, self._before_step)
 
-    def step(self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None) -> None:
+    def step(
+        self, step: int, loss: torch.Tensor | float | None, table: SummaryTable | None, *, waits: bool = False
+    ) -> None:
         """Takes a step, after its backward passes and before the optimizer changes the weights.
 
         Args:
             step: The training step.
             loss: Its loss.
             table: The summaries of the gradients, in the model's order, if they are known on the host.
+            waits: Whether loss and batch come with ``complete``.
         """
         with self._isolation.guard("collecting signals"):  # its time is the session's
-            if type(loss) is float:
-                self._log.note(step, "loss", loss)
-            elif loss is not None:
-                self.note_later(step, "loss", loss)
+            if not waits:
+                self._note_loss(step, loss)
             self._note_rates(step)
             count, self._count = self._count, self._count + 1
             sampled, self.is_sampled = self.is_sampled, is_sampled(count + 1)
@@ -161,13 +163,32 @@ class Signals:
                 self._data_time.begin(None if self._passes.ran_others else self._passes.begun_s)
                 self._passes.detach()
                 self._layers.detach()
-                self._batch.end_step(step)
+                if waits:
+                    self._batch.wait(step)
+                else:
+                    self._batch.end_step(step)
                 self._layers.end_step(step)
                 self._see_rest(step)
             self._passes_backward = 0
             if sampled or follows_sampled:
                 self._see_parameters(step, count, table, sampled=sampled)
             self._log.step_ends()
+
+    def complete(self, step: int, loss: torch.Tensor | float | None, told: Mapping[str, Any]) -> None:
+        """Ends a step that waited: takes its loss, and what the loop told of its batch."""
+        with self._isolation.guard("collecting signals"):
+            self._note_loss(step, loss)
+            self._batch.complete(told)
+
+    def spent_after_step(self, seconds: float) -> None:
+        """Says that measuring took so long between the end of a step and the next forward pass."""
+        self._data_time.leave_out(seconds)
+
+    def _note_loss(self, step: int, loss: torch.Tensor | float | None) -> None:
+        if type(loss) is float:
+            self._log.note(step, "loss", loss)
+        elif loss is not None:
+            self.note_later(step, "loss", loss)
 
     def after_step(self) -> None:
         """Says that the optimizer has stepped."""

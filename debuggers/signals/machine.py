@@ -58,6 +58,10 @@ class DataTime:
         """Says that something else than training took time."""
         self._ended_s = self._waited_s = None
 
+    def leave_out(self, spent_s: float) -> None:
+        """Says that measuring took so many seconds since the step ended, in which the loop did not wait."""
+        self._ended_unqueued_s += spent_s
+
     def begin(self, begun_s: float | None) -> None:
         """Takes when the step's forward pass began, by ``unqueued_s``; None if that is not known."""
         self._waited_s = None if begun_s is None or self._ended_s is None else begun_s - self._ended_unqueued_s

@@ -35,6 +35,7 @@ class SessionDiagnosis:
         signals: Collects them; None where nothing is collected.
         observer: Learns the loss and the facts; None where nothing is collected.
         probes: Results of ``session.probe``, by the probe's name.
+        backward_passes: Those of the model that were seen so far.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class SessionDiagnosis:
         detectors: Sequence[Rule] = (),
     ) -> None:
         self.probes: dict[str, dict[str, Any]] = {}
+        self.backward_passes = 0
         self._model = model
         self._isolation = isolation
         self._validation_hooks = Hooks()
@@ -74,7 +76,7 @@ class SessionDiagnosis:
                 isolation=isolation,
                 stopwatch=stopwatch,
                 on_loss=self._see_loss,
-                on_backward_end=self.signals.backward_ends,
+                on_backward_end=self._backward_ended,
                 on_step_end=self._step_ended,
                 on_broken_batch=self.signals.broken_batch,
                 on_evaluation=self.signals.evaluation,
@@ -115,6 +117,11 @@ class SessionDiagnosis:
         if self._ranks is not None:
             self._ranks.begin()
 
+    def _backward_ended(self) -> None:
+        self.backward_passes += 1
+        if self.signals is not None:
+            self.signals.backward_ends()
+
     def _step_ended(self) -> None:
         if self.signals is not None:
             self.signals.after_step()
@@ -134,6 +141,16 @@ class SessionDiagnosis:
     def sees_passes(self) -> bool:
         """Whether backward passes are observed."""
         return self.observer is not None
+
+    @property
+    def were_zeroed(self) -> bool:
+        """Whether gradients were zeroed before a backward pass since the optimizer's last step, or nobody looks."""
+        return self.observer is None or self.observer.passes.were_zeroed
+
+    @property
+    def drops(self) -> int:
+        """How often gradients of backward passes were zeroed since the optimizer's last step."""
+        return 0 if self.observer is None else self.observer.passes.without_step[1]
 
     @property
     def rows(self) -> int:
@@ -161,13 +178,19 @@ class SessionDiagnosis:
             )
 
     def step(
-        self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], table: SummaryTable | None
+        self,
+        step: int,
+        loss: torch.Tensor | float | None,
+        batch: Mapping[str, Any],
+        table: SummaryTable | None,
+        *,
+        waits: bool = False,
     ) -> None:
-        """Takes a step, and what the loop told of its batch."""
+        """Takes a step, and what the loop told of its batch; if it ``waits``, ``complete`` comes with the rest."""
         if self.signals is not None:
             if batch:
                 self.signals.batch(**batch, told=True)
-            self.signals.step(step, loss, table)
+            self.signals.step(step, loss, table, waits=waits)
         if self.observer is not None:
             if batch:
                 self.observer.tell(**batch)
@@ -178,6 +201,28 @@ class SessionDiagnosis:
             with self._isolation.guard("storing what is known of the training"):
                 if self._text.is_due() and self.observer.is_on_host:
                     self._put_out(step)
+
+    def complete(
+        self, step: int, loss: torch.Tensor | float | None, batch: Mapping[str, Any], *, has_loss: bool = False
+    ) -> None:
+        """Ends a step that waited for what the loop would tell of it after it.
+
+        Args:
+            step: Its number.
+            loss: Its loss, if that is not noted yet.
+            batch: What the loop told of its batch.
+            has_loss: Whether the loop told a loss.
+        """
+        if self.signals is not None:
+            self.signals.complete(step, loss, batch)
+        if self.observer is not None:
+            with self._isolation.guard("observing a step"):
+                self.observer.tell(loss=True if has_loss else None, **batch)
+
+    def spent_after_step(self, seconds: float) -> None:
+        """Says that measuring took so long between the end of a step and the next forward pass."""
+        if self.signals is not None:
+            self.signals.spent_after_step(seconds)
 
     def _put_out(self, step: int) -> None:
         """Stores what is known during the training: findings of others are alerts by then."""

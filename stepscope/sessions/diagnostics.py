@@ -23,6 +23,18 @@ def checked_scalar(name: str, value: Any) -> torch.Tensor | float:
     return as_float(f"scalar {name!r}", value)
 
 
+def checked_scalars(
+    loss: torch.Tensor | float | None, metrics: Mapping[str, Any] | None
+) -> dict[str, torch.Tensor | float]:
+    """Returns the numbers that a loop tells of a step, as they are emitted, by name.
+
+    Raises:
+        ArtifactError: When one of them is no number.
+    """
+    values = {**({} if loss is None else {"loss": loss}), **(metrics or {})}
+    return {name: checked_scalar(name, value) for name, value in values.items()}
+
+
 class Diagnostics:
     """Emits what describes a step as a whole; without an emitter it only checks it."""
 
@@ -48,17 +60,24 @@ class Diagnostics:
             if emitter is not None:
                 emitter.scalar("loss", loss, step=step)
             return
-        values = {} if loss is None else {"loss": loss}
-        values |= metrics or {}
-        checked = {name: checked_scalar(name, value) for name, value in values.items()}
-        if emitter is None or (not checked and not measured):
-            return
-        emitter = emitter.at(step)
-        for name, value in checked.items():
-            emitter.scalar(name, value)
-        if measured:
+        self.tell(step, loss, metrics)
+        if emitter is not None and measured:
+            emitter = emitter.at(step)
             for name, rate in learning_rates(self._optimizer):
                 emitter.scalar(name, rate)
+
+    def tell(self, step: int, loss: torch.Tensor | float | None, metrics: Mapping[str, Any] | None) -> None:
+        """Emits ``loss`` and the metrics, under their own names.
+
+        Raises:
+            ArtifactError: When one of them is no number; then none is emitted.
+        """
+        checked = checked_scalars(loss, metrics)
+        if self._emitter is None or not checked:
+            return
+        emitter = self._emitter.at(step)
+        for name, value in checked.items():
+            emitter.scalar(name, value)
 
     def _have_rates_changed(self) -> bool:
         """Whether learning rates are others than at the step before; of those in tensors it is not asked."""

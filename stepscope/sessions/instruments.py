@@ -107,6 +107,7 @@ class Instruments:
         self.summaries: SummaryTable | None = None
         self.reading: GradientReading | None = None
         self.unseen_losses = 0
+        self._is_unseen = False
         self.expects_loss = True
 
     @property
@@ -185,10 +186,15 @@ class Instruments:
 
     def _see_loss(self, step: int, loss: torch.Tensor | float | None) -> bool:
         """Looks at the loss of a step; returns whether something begins that a full measurement may explain."""
-        if loss is None:
-            self.unseen_losses += self.expects_loss
-            return False
-        return self._loss.see(step, loss)
+        self._is_unseen = loss is None and self.expects_loss
+        self.unseen_losses += self._is_unseen
+        return False if loss is None else self._loss.see(step, loss)
+
+    def complete(self, step: int, loss: torch.Tensor | float) -> None:
+        """Takes the loss of the last step that the loop told after it."""
+        self.unseen_losses -= self._is_unseen
+        self._is_unseen = False
+        self._loss.see(step, loss)
 
     def _probe(self, step: int) -> bool:
         """Looks at the gradients of a step that is not to be measured; returns whether it should be after all.

@@ -140,6 +140,8 @@ class DebugSession(SessionProbing):
         self._instruments.gradients.listen(self._instruments.tools.begun, on_total=self._diagnosis.note_total)
         self._diagnosis.listen(self._instruments.tools.begun)
         self._started = self._stopped = self._paused = False
+        self._waits = False
+        self._loss: torch.Tensor | float | None = None
         self._process = 0
         self._forget_run: Callable[[], None] = lambda: None
 
@@ -199,7 +201,7 @@ class DebugSession(SessionProbing):
             loss = self._diagnosis.loss(loss)
             self._instruments.gradients.note_rows(number, self._diagnosis.rows)
             self._instruments.gradients.unclipped.emit(number, self._diagnosis.take_unclipped())
-            self._diagnostics.emit(number, loss, metrics, measured=measured)
+            self._diagnostics.emit(number, None if self._waits else loss, metrics, measured=measured)
             self._diagnosis.note_metrics(number, metrics)
             self._stability.unscale()
             measured = self._instruments.look(number, loss, self._isolation, measured=measured)
@@ -208,7 +210,8 @@ class DebugSession(SessionProbing):
                     self._instruments.measure(number)
             else:
                 self._instruments.leave_out(number)
-            self._diagnosis.step(number, loss, batch, self._instruments.summaries)
+            self._diagnosis.step(number, loss, batch, self._instruments.summaries, waits=self._waits)
+            self._loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
             if self._instruments.tools.listens:
                 self._diagnosis.judge_noted()
             with self._isolation.guard("acting on a step"):

@@ -32,6 +32,7 @@ class StepPacing:
         self._governor = Governor(config.max_overhead)
         self._run = run_of(emitter)
         self._stride = 1
+        self._told: int | None = None
         self._dense_until = 0
         self._granted = True
         self._boundary_s = self._spent_before_s = self._background_before_s = 0.0
@@ -68,6 +69,11 @@ class StepPacing:
         self.plain_s = max(0.0, step_s - spent_s)
         self._governor.account(step_s, spent_s, due=self._schedule.is_due(number), measured=measured)
         self.count(number)
+
+    def renumber(self, number: int) -> None:
+        """Takes another number for the last step, from which those that come go on."""
+        self._stride = max(1, number - self._told) if self._told is not None else 1
+        self.last = self._told = number
 
     def count(self, number: int) -> None:
         """Takes the number of a step, whose time nobody wants to know."""

@@ -7,42 +7,36 @@ from functools import partial
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
-from tracker_adapters.values.base import check_step
 
 from debuggers.detectors.signals.front import Rule
 from debuggers.first_nan.forward_capture import outside_of_graphs
 from debuggers.gradients.loss_scale import calling_scaler, step_was_skipped
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.instrumentation.hooks import Hooks
-from debuggers.instrumentation.joined_optimizers import members_of, rounds_of
+from debuggers.instrumentation.joined_optimizers import members_of
 from debuggers.instrumentation.training_pass import is_training_forward
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
-from stepscope.sessions.arguments import check_order, checked_batch, joined
+from stepscope.sessions.arguments import check_order, joined
 from stepscope.sessions.config import ConfigSpec, as_config
-from stepscope.sessions.diagnostics import checked_scalar
 from stepscope.sessions.on_finding import OnFinding
 from stepscope.sessions.session import DebugSession
+from stepscope.sessions.telling.told_session import ToldSession
 
 _log = logging.getLogger(__name__)
-_TOLD = frozenset({"step", "replay", "metrics", "inputs", "outputs", "targets"})
 _SEARCHES = 10
 """Steps in which a GradScaler is looked for."""
 
 
 @methods_between_graphs
-class Watch(DebugSession):
+class Watch(ToldSession):
     """A session whose ``step`` is called by ``optimizer.step`` itself; made by ``watch``."""
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, **options: Any) -> None:
         """Takes what ``DebugSession`` takes, and starts at once."""
         super().__init__(model, optimizer, **options)
         self._step_hooks, self._pass_hooks = Hooks(), Hooks()
-        self._rounds = rounds_of(optimizer)
-        self._told: dict[str, Any] | None = None
-        """What the loop told of the coming step of several optimizers, until the last of them begins."""
         self._observed = outside_of_graphs(model)
-        self._is_told = self._has_counted = False
         self._searches = 0 if options.get("scaler") is not None else _SEARCHES
         self._diagnosis.tells_step_end()
         self.start()
@@ -55,59 +49,12 @@ class Watch(DebugSession):
                 self._step_hooks.add_optimizer_post_step(member, partial(self._end_one_of_several, member))
             self._see_passes()
 
-    def step(self, loss: torch.Tensor | float | None = None, **options: Any) -> Any:
-        """Takes the coming step from the loop, with its loss; without a call ``optimizer.step`` takes it by itself.
-
-        Call it before each ``optimizer.step()``, or never; see ``DebugSession.step`` for the arguments. In a loop with
-        a GradScaler give ``watch`` the scaler: a call of this method comes before it can be found.
-
-        Of several optimizers, the step is taken when the last of them begins; losses told meanwhile add up.
-        """
-        if self._rounds is not None and not self.disabled:
-            self._tell(loss, options)
-            return None
-        counted, last = self._has_counted, self.last_step
-        result = super().step(loss, **options)
-        self._is_told, self._has_counted = True, False
-        if counted:
-            _log.warning(
-                "step %d was counted by the optimizer before this call of session.step(); expected it before each "
-                "optimizer.step(), or not at all",
-                last,
-            )
-        return result
-
     def losses_add_up(self) -> None:
         """Says that the loop divides the loss of each backward pass of a step, so that the step's loss is their sum.
 
         By default it is their mean, or their sum if the loss's graph shows that it was divided by their number.
         """
         self._diagnosis.losses_add_up()
-
-    def _tell(self, loss: torch.Tensor | float | None, options: dict[str, Any]) -> None:
-        """Keeps what the loop told of the coming step of several optimizers; checks it at once."""
-        self._check_running()
-        unknown = [name for name in options if name not in _TOLD]
-        if unknown:
-            raise TypeError(f"Watch.step() got an unexpected keyword argument {unknown[0]!r}")
-        if options.get("step") is not None:
-            check_step("session", "step", options["step"])
-        for name, value in {**({} if loss is None else {"loss": loss}), **(options.get("metrics") or {})}.items():
-            checked_scalar(name, value)
-        checked_batch(**{name: options.get(name) for name in ("inputs", "outputs", "targets")})
-        if self._told is not None and self._rounds is not None and not self._rounds.is_open:
-            self._take_told()  # no optimizer has stepped since, as where a GradScaler skips
-        if self._told is None:
-            self._told = {"loss": loss, **options}
-            return
-        before = self._told["loss"]
-        together = loss if before is None else before if loss is None else before + loss
-        metrics = {**(self._told.get("metrics") or {}), **(options.get("metrics") or {})}
-        self._told |= {**options, "loss": together, "metrics": metrics}
-
-    def _take_told(self) -> None:
-        told, self._told = self._told or {}, None
-        super().step(told.pop("loss", None), **told)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -124,6 +71,7 @@ class Watch(DebugSession):
     def stop(self) -> Any:
         """See ``DebugSession.stop``."""
         self._end_round()
+        self._complete()
         self._step_hooks.remove()
         self._pass_hooks.remove()
         return super().stop()
@@ -140,6 +88,7 @@ class Watch(DebugSession):
 
     def _pass_begins(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         if is_training_forward():
+            self._order.forward_passes += 1
             with self._isolation.guard("watching the GradScaler"):
                 self._instruments.pass_begins()
 
@@ -153,20 +102,20 @@ class Watch(DebugSession):
             overflow = step_was_skipped(optimizer)
             was_skipped = overflow is not None and overflow.is_cpu and bool(overflow.item())
         if was_skipped:
+            self._order.skip()
             self._start_over()
         else:
+            counts = self._order.begin()
             if self._rounds is not None:
                 self._instruments.expects_loss = not self._diagnosis.sees_passes or self._rounds.had_pass
-                self._take_told()
-            elif not self._is_told:
-                self._has_counted = True
-                super().step()
+            if counts:
+                self._count()
             with self._isolation.guard("watching the GradScaler"):
                 self._instruments.skipped.made(self.last_step)
 
     def _end_step_of(self, optimizer: torch.optim.Optimizer) -> None:
         if not self._paused:
-            self._is_told = False
+            self._order.end()
             self._diagnosis.after_step()
             # Further calls of a closure ran the model on the way to the weights that this step ends with.
             self._start_over()
@@ -195,7 +144,7 @@ class Watch(DebugSession):
         with self._isolation.guard("ending a step"):
             self._rounds.finish()
             if self._told is not None:
-                self._take_told()
+                self._count()
 
     def _start_over(self) -> None:
         self._instruments.start_over()
@@ -209,7 +158,7 @@ class Watch(DebugSession):
         scaler = calling_scaler()
         if scaler is not None:
             self._searches = 0
-            if self._is_told and scaler.is_enabled():
+            if self._order.is_told and scaler.is_enabled():
                 _log.warning(
                     "the gradients of step %d were recorded without unscaling, because "
                     "session.step() was called before the GradScaler was known; expected watch(..., scaler=scaler)",
@@ -240,8 +189,8 @@ def watch(
 
     A step is a call of ``optimizer.step()``. Gradients are measured when it starts, or when its closure returns for the
     first time: accumulated over all micro-batches, unscaled by a GradScaler, clipped if the loop clips. A step that a
-    GradScaler skips does not count. Call ``session.step(loss)`` before it to record the loss as well. Without ``with``,
-    call ``close()`` at the end; closing the run also ends the session.
+    GradScaler skips does not count. Call ``session.step(loss)`` before it, or else after it, to pass the loss yourself.
+    Without ``with``, call ``close()`` at the end; closing the run also ends the session.
 
     Several optimizers are watched together: ``watch(model, [muon, adamw])``. Then a step begins with the step of the
     first of them and ends with that of the last one. One that has not stepped when another steps again is not waited

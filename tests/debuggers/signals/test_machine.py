@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from debuggers.signals.machine import unqueued_s
+from debuggers.signals.machine import DataTime, unqueued_s
 
 BUSY = "print(flush=True)\nwhile True: pass"
 
@@ -37,3 +37,12 @@ def test_it_goes_on_while_the_thread_waits_for_something_else():
     begun_s = unqueued_s()
     threading.Event().wait(0.05)
     assert unqueued_s() - begun_s > 0.045
+
+
+@pytest.mark.parametrize(("spent_s", "share"), [(0.0, 1.0), (10.0, 0.0)])
+def test_time_that_measuring_took_after_the_step_is_no_wait(spent_s, share):
+    times = DataTime()
+    assert times.end(0.0) is None
+    times.leave_out(spent_s)
+    times.begin(unqueued_s() + 5.0)
+    assert times.end(0.0) == share

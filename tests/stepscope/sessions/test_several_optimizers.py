@@ -124,6 +124,7 @@ def test_a_step_told_by_the_loop_is_taken_once(record):
             for one in training.optimizers:
                 one.step()
             assert session.last_step == number
+        training.model(torch.randn(4, 6)).square().mean().backward()
         session.step(0.25)  # no optimizer steps any more
 
     seen, _, _ = record(training, loop)

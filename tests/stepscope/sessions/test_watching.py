@@ -292,17 +292,18 @@ def test_a_step_that_the_loop_tells_is_counted_once(with_scaler, caplog):
     assert not caplog.records
 
 
-def test_a_call_after_the_optimizer_has_counted_the_step_is_warned_of_once(caplog):
-    model = network()
+def test_a_call_after_the_optimizer_has_counted_the_step_counts_none(caplog):
+    model, emitter = network(), MemoryEmitter()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
-    with stepscope.watch(model, optimizer) as session:
+    with stepscope.watch(model, optimizer, run=emitter) as session:
         for _ in range(4):
             train(model, optimizer, steps=1)
             session.step(0.5)
 
-    assert len(caplog.records) == 1
-    assert "before each optimizer.step()" in caplog.text
+    assert session.report().overhead.steps == len(norms(emitter)) == 4
+    assert [item.value for item in emitter.artifacts if item.name == "loss"] == [0.5] * 4
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("given", [False, True])

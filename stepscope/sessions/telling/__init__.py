@@ -1,0 +1,1 @@
+"""What a loop tells a session of the steps that the optimizer counts."""
