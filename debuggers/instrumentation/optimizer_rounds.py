@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeAlias
 
 from debuggers.instrumentation.kept_gradients import KeptGradients
@@ -47,11 +48,13 @@ class OptimizerRounds:
             the others, has none of its own.
         is_late: Whether a round ends that has waited for an optimizer that does not come, so that backward passes may
             have come after its last step.
+        guard: Catches what fails where gradients are kept, such as for want of memory; by default nothing is caught.
     """
 
     def __init__(self, members: Sequence[torch.optim.Optimizer]) -> None:
         self.current: torch.optim.Optimizer | None = None
         self.alternates = self.is_late = self.had_pass = False
+        self.guard: Callable[[str], AbstractContextManager[object, bool | None]] = lambda place: nullcontext()
         self._members = tuple(members)
         self._places = {id(member): place for place, member in enumerate(members)}
         # In the order of their first steps; those that took none come last, in the given order.
@@ -122,7 +125,8 @@ class OptimizerRounds:
         self.had_pass |= self._passed
         self._last, self._passed = place, False
         if self._is_awaited(place):
-            self._keep_gradients(place)
+            with self.guard("keeping gradients"):
+                self._keep_gradients(place)
             for function in list(self._keep.values()):
                 function(member)
         else:

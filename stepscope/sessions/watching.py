@@ -36,6 +36,8 @@ class Watch(ToldSession):
         """Takes what ``DebugSession`` takes, and starts at once."""
         super().__init__(model, optimizer, **options)
         self._step_hooks, self._pass_hooks = Hooks(), Hooks()
+        if self._rounds is not None:
+            self._rounds.guard = self._isolation.guard
         self._observed = outside_of_graphs(model)
         self._searches = 0 if options.get("scaler") is not None else _SEARCHES
         self._diagnosis.tells_step_end()

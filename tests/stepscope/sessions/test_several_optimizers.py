@@ -406,6 +406,25 @@ def test_wrong_lists_are_named(make, message):
     assert not training.first._optimizer_step_pre_hooks
 
 
+def test_a_copy_that_memory_is_missing_for_never_stops_the_training():
+    class Large(torch.Tensor):
+        def clone(self, *args, **kwargs):
+            raise torch.OutOfMemoryError("out of memory")
+
+    training = Training()
+    for one in training.model.parameters():
+        one.grad = torch.ones_like(one)
+    training.model[0].weight.grad = torch.ones(12, 6).as_subclass(Large)
+    training.first.param_groups[0]["momentum"] = 0.0  # of which torch makes a copy itself
+    with stepscope.watch(training.model, training.optimizers) as session:
+        for one in training.optimizers:
+            one.step()
+    report = session.report()
+    assert session.last_step == 0
+    assert report.failures == {"keeping gradients: OutOfMemoryError": 1}
+    assert any("an internal error occurred" in gap for gap in report.coverage.gaps)
+
+
 class Wrapper(torch.optim.Optimizer):
     """An optimizer in another one, made without torch's constructor, as Accelerate makes them."""
 
