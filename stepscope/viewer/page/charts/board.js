@@ -55,6 +55,8 @@ export class Board {
     /** @type {Map<Card, boolean>} charts beside the screen that are not up to date: whether they are drawn anew, or only moved */
     this.others = new Map();
     this.nextOther = 0;
+    /** @type {Card[]} */
+    this.undrawn = [];
     this.showOthers = afterPause(() => this.showOther(), OTHERS_AFTER_MS);
     /** Puts what was changed without a step in the history into the hash, when that has come to rest. */
     this.keep = afterPause(() => this.context.signal.aborted || this.context.params.set(this.state(), true), KEEP_AFTER_MS);
@@ -241,6 +243,26 @@ export class Board {
     }
   }
 
+  /** Draws a new chart whose data is there: the first one at once, others a frame later each, so that frames are painted. @param {Card} card */
+  drawSoon(card) {
+    this.undrawn.push(card);
+    if (this.undrawn.length === 1) this.drawNext();
+  }
+
+  drawNext() {
+    const [card] = this.undrawn;
+    if (!card) return;
+    const next = () => {
+      this.undrawn.shift();
+      this.drawNext();
+    };
+    if (card.isDrawn || card.closing.signal.aborted) next();
+    else {
+      card.draw();
+      requestAnimationFrame(next);
+    }
+  }
+
   /** @param {Card} card */
   isSeen(card) {
     return card === this.largeCard || this.list.seen.has(card);
@@ -285,6 +307,7 @@ export class Board {
   close() {
     this.observer.disconnect();
     this.others.clear();
+    this.undrawn = [];
     this.list.close();
     this.largeCard?.close();
   }

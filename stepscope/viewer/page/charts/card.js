@@ -28,6 +28,7 @@ export class Card {
     this.loading = false;
     this.again = false;
     this.starting = 0;
+    this.isDrawn = false;
     const { name } = entry;
     const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ click) =>
       element("button", { class: "icon", title: label, "aria-label": `${label}: ${shortened(name, 80)}`, click }, text);
@@ -78,7 +79,7 @@ export class Card {
   }
 
   start() {
-    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, run.rank))) this.draw();
+    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, run.rank))) this.board.drawSoon(this);
     void this.load(false);
   }
 
@@ -132,6 +133,7 @@ export class Card {
   }
 
   draw() {
+    this.isDrawn = true;
     const { board, entry, look } = this;
     const lines = this.runs().flatMap((run) => {
       const line = board.loader.known(run.key, entry.name, run.rank);
