@@ -44,7 +44,7 @@ docs: $(EXTENSION)
 	$(BIN)/python -m sphinx -W --keep-going -n -q -E -c docs/site -b html docs build/site
 
 fast: $(EXTENSION) page
-	nice -n 10 $(PYTEST) tests -m "not slow and not framework"
+	nice -n 10 $(PYTEST) --numprocesses 3 tests -m "not slow and not framework"
 
 integrations: $(EXTENSION) page browser
 	$(PYTEST) --no-loadscope-reorder integrations_tests -m "not slow"
