@@ -174,8 +174,11 @@ def _server(config: uvicorn.Config, ending: asyncio.Event) -> uvicorn.Server:
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
-            arguments = (lambda: self.server_state.total_requests > 0,)
-            threading.Thread(target=import_first, args=arguments, name="viewer-first", daemon=True).start()
+            threading.Thread(target=import_first, args=(self.is_asked,), name="viewer-first", daemon=True).start()
+
+        def is_asked(self) -> bool:
+            """Whether somebody asks, or has: uvicorn counts a request after the last byte of its answer."""
+            return bool(self.server_state.connections or self.server_state.total_requests)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             super().handle_exit(sig, frame)
