@@ -170,9 +170,9 @@ def classify(*, where, rate=0.1, bias=0.0, zeroes=True, closure=False, steps=120
 @pytest.mark.parametrize(
     ("sick", "code"),
     [
-        ({}, None),
-        ({"rate": 30.0}, "learning_rate_too_high"),
-        ({"bias": -30.0}, "dead_units"),
+        pytest.param({}, None, marks=pytest.mark.slow),
+        pytest.param({"rate": 30.0}, "learning_rate_too_high", marks=pytest.mark.slow),
+        pytest.param({"bias": -30.0}, "dead_units", marks=pytest.mark.slow),
         ({"zeroes": False}, "gradients_not_zeroed"),
     ],
 )
