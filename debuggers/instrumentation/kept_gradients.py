@@ -60,10 +60,14 @@ class KeptGradients:
         if not is_last and (place in self.left_out or not self._fits(place, parameters)):
             self.left_out.add(place)
             return
-        with torch.no_grad():
-            for parameter in parameters:
-                assert parameter.grad is not None
-                self._add(place, parameter, _Kept(parameter.grad / scale.to(parameter.grad.device)))
+        try:
+            with torch.no_grad():
+                gradients = [one.grad / scale.to(one.grad.device) for one in parameters if one.grad is not None]
+        except Exception:  # what is there holds the scale
+            self.left_out.add(place)
+            raise
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            self._add(place, parameter, _Kept(gradient))
         if not is_last:
             self.weigh(place)
 

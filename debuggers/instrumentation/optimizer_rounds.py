@@ -130,7 +130,8 @@ class OptimizerRounds:
             for function in list(self._keep.values()):
                 function(member)
         else:
-            self._unscale(place, is_last=True)
+            with self.guard("keeping gradients"):
+                self._unscale(place, is_last=True)
             self._fire()
 
     def ends(self, member: torch.optim.Optimizer) -> None:
@@ -185,8 +186,13 @@ class OptimizerRounds:
         place = self._held.get(id(parameter))
         if place is None or not self._counts[place]:
             return parameter.grad
-        is_here = place == self._stepped[-1] and not (self.is_late and self.is_left_out(parameter))
-        return parameter.grad if is_here else None
+        is_gone = self.is_left_out(parameter) and (self.is_late or self._is_scaled(place))
+        return parameter.grad if place == self._stepped[-1] and not is_gone else None
+
+    def _is_scaled(self, place: int) -> bool:
+        """Whether a fused member is handed gradients with a GradScaler's scale."""
+        handed = handed_to(self._members[place])
+        return handed is not None and handed[0] is not None
 
     def is_left_out(self, parameter: torch.Tensor) -> bool:
         """Whether the gradient of a parameter is not kept, as it would take too much memory."""

@@ -1,5 +1,7 @@
 """Which steps of several optimizers make one step of a training, by the order in which they come."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 
@@ -142,3 +144,26 @@ def test_what_steps_at_other_times_has_no_gradient_in_a_round():
     loop.run("a")
     assert seen[0][0] is not None
     assert seen[0][1] is None
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_gradient_whose_scale_cannot_be_taken_out_for_want_of_memory_is_none_of_the_round(place):
+    class Large(torch.Tensor):
+        def __truediv__(self, other):
+            raise torch.OutOfMemoryError("out of memory")
+
+    parameters = [torch.nn.Parameter(torch.ones(2)) for _ in range(2)]
+    members = [torch.optim.SGD([one], 0.1, fused=True) for one in parameters]
+    for one, member in zip(parameters, members, strict=True):
+        one.grad = torch.full((2,), 8.0)
+        member.grad_scale, member.found_inf = torch.tensor(4.0), torch.zeros(1)  # as a GradScaler hands them over
+    parameters[place].grad = parameters[place].grad.as_subclass(Large)
+    rounds, seen = JoinedOptimizers(members).rounds, []
+    rounds.guard = lambda place: suppress(torch.OutOfMemoryError)
+    rounds.on_begin(lambda member: seen.extend(map(rounds.gradient_of, parameters)))
+    for member in members:
+        rounds.begins(member)
+        rounds.ends(member)
+    assert seen[place] is None
+    assert seen[1 - place].tolist() == [2.0, 2.0]
+    assert rounds.is_left_out(parameters[place])

@@ -52,11 +52,9 @@ export class Board {
     this.rank = undefined;
     this.loadedNames = false;
     this.loadSeen = afterPause(() => this.cards().forEach((card) => void card.load(false)), LOAD_AFTER_MS);
-    /** @type {Map<Card, boolean>} charts beside the screen that are not up to date: whether they are drawn anew, or only moved */
+    /** @type {Map<Card, boolean>} charts that are not up to date, new ones or beside the screen: whether they are drawn anew, or only moved */
     this.others = new Map();
     this.nextOther = 0;
-    /** @type {Card[]} */
-    this.undrawn = [];
     this.showOthers = afterPause(() => this.showOther(), OTHERS_AFTER_MS);
     /** Puts what was changed without a step in the history into the hash, when that has come to rest. */
     this.keep = afterPause(() => this.context.signal.aborted || this.context.params.set(this.state(), true), KEEP_AFTER_MS);
@@ -234,6 +232,7 @@ export class Board {
 
   showOther() {
     cancelAnimationFrame(this.nextOther);
+    this.nextOther = 0;
     for (const [card, anew] of this.others) {
       this.others.delete(card);
       if (card.closing.signal.aborted) continue;
@@ -245,22 +244,8 @@ export class Board {
 
   /** Draws a new chart whose data is there: the first one at once, others a frame later each, so that frames are painted. @param {Card} card */
   drawSoon(card) {
-    this.undrawn.push(card);
-    if (this.undrawn.length === 1) this.drawNext();
-  }
-
-  drawNext() {
-    const [card] = this.undrawn;
-    if (!card) return;
-    const next = () => {
-      this.undrawn.shift();
-      this.drawNext();
-    };
-    if (card.isDrawn || card.closing.signal.aborted) next();
-    else {
-      card.draw();
-      requestAnimationFrame(next);
-    }
+    this.others.set(card, true);
+    if (!this.nextOther) this.showOther();
   }
 
   /** @param {Card} card */
@@ -307,7 +292,6 @@ export class Board {
   close() {
     this.observer.disconnect();
     this.others.clear();
-    this.undrawn = [];
     this.list.close();
     this.largeCard?.close();
   }

@@ -28,7 +28,6 @@ export class Card {
     this.loading = false;
     this.again = false;
     this.starting = 0;
-    this.isDrawn = false;
     const { name } = entry;
     const button = (/** @type {string} */ text, /** @type {string} */ label, /** @type {() => void} */ click) =>
       element("button", { class: "icon", title: label, "aria-label": `${label}: ${shortened(name, 80)}`, click }, text);
@@ -79,8 +78,12 @@ export class Card {
   }
 
   start() {
-    if (this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, run.rank))) this.board.drawSoon(this);
+    if (this.isKnown()) this.board.drawSoon(this);
     void this.load(false);
+  }
+
+  isKnown() {
+    return this.runs().every((run) => this.board.loader.known(run.key, this.entry.name, run.rank));
   }
 
   /** The runs, or their ranks, that have the series. */
@@ -133,7 +136,6 @@ export class Card {
   }
 
   draw() {
-    this.isDrawn = true;
     const { board, entry, look } = this;
     const lines = this.runs().flatMap((run) => {
       const line = board.loader.known(run.key, entry.name, run.rank);
@@ -148,7 +150,7 @@ export class Card {
 
   /** Shows another part of what is drawn, or all of it anew. @param {boolean} anew */
   update(anew) {
-    if (!this.plot.drawn.length) return;
+    if (!this.plot.drawn.length && !(anew && this.isKnown())) return;
     if (anew) this.draw();
     else if (this.look.axis === this.board.look.axis) this.plot.zoom(this.look.zoom);
   }
