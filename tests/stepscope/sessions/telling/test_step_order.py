@@ -172,56 +172,54 @@ def test_steps_that_a_scaler_skips(fused, skipped):
     assert session.last_step == 11
 
 
-def test_a_call_between_forward_and_backward_is_a_step_as_ever():
+def iterated(iteration):
+    """Six iterations of a linear layer's training, each with the session, the model, the optimizer and a loss."""
     model, emitter = nn.Linear(4, 2), MemoryEmitter()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with stepscope.watch(model, optimizer, run=emitter) as session:
         for _ in range(6):
+            iteration(session, model, optimizer, model(torch.randn(8, 4)).square().mean())
             optimizer.zero_grad()
-            loss = model(torch.randn(8, 4)).square().mean()
-            session.step(loss)
-            loss.backward()
-            optimizer.step()
     assert steps_of(emitter, "loss") == list(range(6))
     assert session.last_step == 5
+    return values_of(emitter, "loss")
+
+
+def test_a_call_between_forward_and_backward_is_a_step_as_ever():
+    def iteration(session, model, optimizer, loss):
+        session.step(loss)
+        loss.backward()
+        optimizer.step()
+
+    iterated(iteration)
 
 
 def test_a_pass_between_the_call_and_the_step_is_no_step():
-    model, emitter = nn.Linear(4, 2), MemoryEmitter()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with stepscope.watch(model, optimizer, run=emitter) as session:
-        for _ in range(6):
-            optimizer.zero_grad()
-            loss = model(torch.randn(8, 4)).square().mean()
-            loss.backward()
-            session.step(loss)
-            model.weight.square().sum().backward()
-            optimizer.step()
-    assert steps_of(emitter, "loss") == list(range(6))
+    def iteration(session, model, optimizer, loss):
+        loss.backward()
+        session.step(loss)
+        model.weight.square().sum().backward()
+        optimizer.step()
+
+    iterated(iteration)
 
 
 def test_a_step_without_gradients_is_told_after_it():
-    model, emitter = nn.Linear(4, 2), MemoryEmitter()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with stepscope.watch(model, optimizer, run=emitter) as session:
-        for number in range(6):
-            optimizer.step()
-            session.step(1.0 + number)
-    assert values_of(emitter, "loss") == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
-    assert session.last_step == 5
+    told = iter(range(1, 7))
+
+    def iteration(session, model, optimizer, loss):
+        optimizer.step()
+        session.step(float(next(told)))
+
+    assert iterated(iteration) == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
 def test_passes_that_are_not_seen_are_told_before_each_step_as_ever():
-    model, emitter = nn.Linear(4, 2), MemoryEmitter()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with stepscope.watch(model, optimizer, run=emitter) as session:
-        for _ in range(6):
-            loss = model(torch.randn(8, 4)).square().mean()
-            for one, gradient in zip(
-                model.parameters(), torch.autograd.grad(loss, list(model.parameters())), strict=True
-            ):
-                one.grad = gradient
-            session.step(loss)
-            optimizer.step()
-    assert steps_of(emitter, "loss") == list(range(6))
-    assert session.last_step == 5
+    def iteration(session, model, optimizer, loss):
+        parameters = list(model.parameters())
+        for one, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
+            one.grad = gradient
+        session.step(loss)
+        optimizer.step()
+
+    iterated(iteration)
