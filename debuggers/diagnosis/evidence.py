@@ -8,7 +8,7 @@ from debuggers.diagnosis.facts import Facts
 from debuggers.diagnosis.series import EMPTY, Series
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Evidence:
     """What rules argue from.
 

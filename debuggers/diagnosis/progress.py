@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -89,11 +90,22 @@ class Progress:
         return self.became_non_finite is not None or self.blew_up is not None
 
 
+_KNOWN: WeakKeyDictionary[Evidence, dict[str, Progress | None]] = WeakKeyDictionary()
+"""The courses of losses, as long as their evidence is there: half of the rules ask for the same one."""
+
+
 def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
     """Returns the course of the training loss; None if it has fewer than 8 points.
 
     None also for a model that is trained against another one: how its loss goes depends on both.
     """
+    known = _KNOWN.setdefault(evidence, {})
+    if name not in known:
+        known[name] = _progress_of(evidence, name)
+    return known[name]
+
+
+def _progress_of(evidence: Evidence, name: str) -> Progress | None:
     series = evidence[name]
     if len(series) < FEWEST or evidence.facts.trained_with_others:
         return None
