@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from source_imports import HOMES, ROOT, files_of
+from source_imports import HOMES, ROOT, files_of, parsed
 
 INTERNALS = HOMES["debuggers"] / "torch_internals"
 ALLOWED = {
@@ -38,14 +38,14 @@ def _without_slots(tree):
     waiting = [tree]
     while waiting:
         node = waiting.pop()
-        if not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__"):
+        if not (isinstance(node, ast.Assign) and getattr(node.targets[0], "id", None) == "__slots__"):
             yield node
             waiting += ast.iter_child_nodes(node)
 
 
 def private_names(source, known=frozenset()):
     """The private names of others in a source, and strings that are one of the ``known`` private names of torch."""
-    tree, found = ast.parse(source), set()
+    tree, found = parsed(source), set()
     own = _own_classes(tree)
     for node in _without_slots(tree):
         if isinstance(node, ast.Attribute) and _is_private(node.attr):
@@ -68,7 +68,7 @@ def names_of_torch():
     """The private names that the room speaks of, as attributes and in strings."""
     found = set()
     for path in files_of(INTERNALS):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path.read_text())):
             if isinstance(node, ast.Attribute):
                 found.add(node.attr)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
@@ -92,7 +92,7 @@ def test_every_module_of_the_room_has_its_tests():
     for path in files_of(INTERNALS):
         if path.name != "__init__.py":
             text = (tests / f"test_{path.name}").read_text()
-            public = [node for node in ast.parse(path.read_text()).body if not isinstance(node, ast.Expr)]
+            public = [node for node in parsed(path.read_text()).body if not isinstance(node, ast.Expr)]
             names = {target.id for node in public for target in _targets(node)} | {
                 node.name for node in public if isinstance(node, ast.FunctionDef | ast.ClassDef)
             }

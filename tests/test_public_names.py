@@ -9,7 +9,7 @@ import textwrap
 from importlib.util import find_spec
 
 import pytest
-from source_imports import HOMES, ROOT
+from source_imports import HOMES, ROOT, parsed
 
 
 def public_names():
@@ -131,7 +131,7 @@ def paths_of_page(text):
 
 def paths_of_code(code):
     """What code imports from our packages, and what it reads of them by a dot."""
-    nodes = list(ast.walk(ast.parse(code)))
+    nodes = list(ast.walk(parsed(code)))
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names} & set(HOMES)
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in HOMES:

@@ -4,10 +4,12 @@ import ast
 import re
 
 import pytest
-from source_imports import HOMES, ROOT, files_of
+from source_imports import HOMES, ROOT, files_of, parsed
 
 PLACES = ("adapters/tracker_adapters/store/", "stepscope/query/", "adapters/tracker_adapters/sinks/mlflow/database.py")
 CALLS = {"execute", "executemany", "executescript"}
+WORD = re.compile("SELECT|INSERT|UPDATE|DELETE|PRAGMA|CREATE|DROP|ALTER|" + "|".join(CALLS))
+"""What every statement or call has one of: most sources have none, and need not be parsed."""
 # In capitals, as ours are: the examples of a command's help are not.
 STATEMENT = re.compile(
     r"\b(?:SELECT\b.+\bFROM|INSERT\s+(?:OR \w+ )?INTO|UPDATE\b.+\bSET|DELETE\s+FROM|PRAGMA\s+\w+|"
@@ -18,8 +20,9 @@ STATEMENT = re.compile(
 
 def sql_in(source):
     """What of a source is SQL: each call that runs some, and each text with a statement; docstrings are left out."""
-    tree = ast.parse(source)
-    nodes = list(ast.walk(tree))
+    if not WORD.search(source):
+        return []
+    nodes = list(ast.walk(parsed(source)))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     found = []
     for node in nodes:
