@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-FRAMEWORKS = frozenset({"accelerate", "ignite", "keras", "lightning", "mmengine", "transformers"})
+FRAMEWORKS = frozenset({"accelerate", "ignite", "keras", "lightning", "mmengine", "transformers", "trl"})
 """Those that take seconds to import; their tests are marked ``framework``."""
 
 
