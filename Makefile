@@ -6,6 +6,8 @@ EXTENSION := adapters/tracker_adapters/native/_kernels.abi3.so
 PAGE := stepscope/viewer/built/sources.sha256
 # A file's tests stay in one process, so that what they share is made once.
 PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
+# All that the property tests draw, of which make test draws a quarter.
+THOROUGH := --hypothesis-profile=thorough
 # The tests start some thousand processes: each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
@@ -55,11 +57,11 @@ slow: $(VENV)/dev.ready
 	$(TOGETHER) memcheck long
 
 long: $(EXTENSION)
-	$(PYTEST) --numprocesses 3 --no-loadscope-reorder integrations_tests tests -m "slow or framework"
+	$(PYTEST) --numprocesses 3 --no-loadscope-reorder $(THOROUGH) integrations_tests tests -m "slow or framework or hypothesis"
 
 # The measuring tests with all memory overwritten that is given back: what is read of it afterwards is wrong for sure.
 memcheck: $(EXTENSION)
-	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest tests/debuggers/measurement/test_differences.py \
+	PYTHONMALLOC=malloc MALLOC_PERTURB_=165 $(BIN)/pytest $(THOROUGH) tests/debuggers/measurement/test_differences.py \
 	  tests/debuggers/measurement/test_cpu.py tests/debuggers/measurement/kernels/test_spread.py tests/debuggers/gradients/test_updates.py
 
 # The measuring kernel under valgrind: what it reads and writes lies within memory that lives. Minutes.
@@ -86,7 +88,7 @@ zoo: $(EXTENSION)
 # The tests that need a CUDA device, and what measuring costs there. Without one it says so.
 gpu: $(EXTENSION)
 	@if $(BIN)/python -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then \
-	  $(BIN)/pytest -m cuda tests && $(BIN)/pytest tests/debuggers/measurement/kernels/gpu \
+	  $(BIN)/pytest -m cuda tests && $(BIN)/pytest $(THOROUGH) tests/debuggers/measurement/kernels/gpu \
 	    tests/debuggers/measurement/test_batches.py && $(BIN)/python benchmarks/on_gpu.py; \
 	else echo "no CUDA device: nothing to test or measure on a GPU here"; fi
 

@@ -26,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 LEFT_OUT = {"slow", "framework"}
 """The marks of tests that ``make slow`` runs alone. Each stands in the file whose tests it marks."""
+DRAWN = "hypothesis"
+"""The mark that Hypothesis's plugin gives to what it draws for: ``make slow`` runs these again, with more examples."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,15 +37,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m "slow or framework"``, a file that names neither mark is not imported: most of them do not."""
+    """With ``-m "slow or framework or hypothesis"``, a file that names none of them is not imported."""
     asked = set(config.option.markexpr.split(" or "))
-    if asked <= LEFT_OUT and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+    if asked <= {*LEFT_OUT, DRAWN} and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
         return not asked & _named_marks(collection_path) or None
     return None
 
 
 def _named_marks(path: Path) -> set[str]:
-    return {*re.findall(r"\bmark\.(\w+)", path.read_text(encoding="utf-8"))}
+    """The marks in a file's text, and that of its import of Hypothesis."""
+    text = path.read_text(encoding="utf-8")
+    return {*re.findall(r"\bmark\.(\w+)", text), *re.findall(rf"^from ({DRAWN})\b", text, re.MULTILINE)}
 
 
 @pytest.hookimpl(wrapper=True)

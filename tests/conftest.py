@@ -9,9 +9,11 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("STEPSCOPE_SYSTEM_METRICS", "off")
 os.environ.setdefault("STEPSCOPE_ENVIRONMENT", "process")
 # How fast a machine is decides no test, nor does chance: what a test draws depends on the test alone. With
-# --hypothesis-profile=default it draws anew each time, to search for more.
-settings.register_profile("repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("repeatable")
+# --hypothesis-profile=default it draws anew each time, to search for more. make test draws a quarter of what make slow
+# draws.
+settings.register_profile("thorough", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("quick")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from debugger_parts import assert_elements, write_pages
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -35,7 +36,7 @@ VALUES = st.sampled_from([0.0, NAN, INF, -INF]) | st.floats(-1e3, 1e3, width=32)
 ARRAYS = hnp.arrays(np.float32, (3, 4), elements=VALUES)
 
 
-@settings(deadline=None, max_examples=40)  # each writes files
+@settings(deadline=None, max_examples=examples(40))  # each writes files
 @given(a=ARRAYS, b=ARRAYS)
 def test_arrays_are_compared_in_float64(tmp_path_factory, a, b):
     folder = tmp_path_factory.mktemp("pages")
@@ -59,7 +60,7 @@ OUTPUTS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=40)  # each writes files
+@settings(deadline=None, max_examples=examples(40))  # each writes files
 @given(st.dictionaries(st.integers(0, 9), st.dictionaries(st.text(max_size=2), OUTPUTS, max_size=3), min_size=1))
 def test_nothing_differs_from_itself(tmp_path_factory, page):
     folder = write_pages(tmp_path_factory.mktemp("pages") / "a", page)

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.tensor
 from debugger_parts import entry
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -273,7 +274,7 @@ NESTED = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(NESTED)
 def test_any_nesting_of_tensors_and_plain_values_comes_back(value):
     with tempfile.TemporaryDirectory() as folder:

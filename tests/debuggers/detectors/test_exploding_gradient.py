@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def test_a_spike_is_found_with_the_limit_from_the_steps_before(observe):
     assert finding.threshold == pytest.approx(10 ** reference_limit(norms))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(st.lists(st.floats(1e-300, 1e5), min_size=16, max_size=300), st.floats(1e-300, 1e5))
 def test_the_rule_equals_the_formula_computed_anew(norms, last):
     detector = ExplodingGradient()

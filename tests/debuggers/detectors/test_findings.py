@@ -4,6 +4,7 @@ import json
 from itertools import pairwise
 
 import numpy as np
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.testing import MemoryEmitter
@@ -47,7 +48,7 @@ def test_what_ended_is_no_longer_ongoing_and_keeps_its_proof(observe):
     assert (finding.ongoing, finding.value) == (False, 7.0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.booleans(), max_size=60))
 def test_findings_cover_every_broken_step_exactly_once(broken):
     detector = NonFiniteGradient()

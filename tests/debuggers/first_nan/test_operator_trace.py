@@ -1,6 +1,7 @@
 """Wherever a fault lies among sound layers and decoys, its own module is named, in both passes."""
 
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted.networks import Decoys
@@ -51,7 +52,7 @@ LAYERS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     before=st.lists(st.sampled_from(LAYERS), max_size=4),
     after=st.lists(st.sampled_from(LAYERS), max_size=4),
@@ -70,7 +71,7 @@ def test_the_fault_is_named_among_sound_layers(before, after, fault):
     assert (origin.module, origin.operator, origin.direction) == (f"{len(before) + 1}", operator, direction)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(layers=st.lists(st.sampled_from(LAYERS), max_size=6))
 def test_sound_layers_and_decoys_have_no_answer(layers):
     torch.manual_seed(0)

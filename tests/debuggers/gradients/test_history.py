@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,7 +84,7 @@ def test_layers_recorded_one_after_the_other_share_their_steps():
     assert history.series("a")[1].tolist() == history.series("b")[1].tolist() == [1, 2, 3, 4]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     length=st.integers(1, 5),
     steps=st.lists(st.sets(st.sampled_from("abcdef"), min_size=1), max_size=15),

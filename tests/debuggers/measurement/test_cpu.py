@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.histograms.layout import MOMENTS
@@ -20,7 +21,9 @@ BLOCK = 2048  # of the compiled code; shares are cut between blocks
 MIN_SHARE = 2 * BLOCK
 
 # The fixture below is the same for all examples.
-SETTINGS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 LENGTHS = st.lists(st.one_of(st.integers(0, 50), st.integers(0, 60_000)), min_size=1, max_size=8)
 
 

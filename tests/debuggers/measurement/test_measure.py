@@ -13,6 +13,7 @@ import torch
 import torch.distributed
 import torch.distributed.device_mesh
 import torch.distributed.tensor
+from drawn_examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -34,7 +35,9 @@ FLOATS = {
 }
 
 # The fixture below is the same for all examples.
-SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @pytest.fixture(params=["kernel", "torch"], autouse=True)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tracker_adapters.histograms import merging
@@ -19,7 +20,9 @@ FLOATS = st.one_of(
 )
 TENSORS = st.lists(st.lists(FLOATS, max_size=12), min_size=1, max_size=6)
 # The fixture below is the same for all examples.
-SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(
+    max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 COLUMNS = ("tallies", "ends", "bins", "counts")
 
 

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.errors import ArtifactError
@@ -34,7 +35,7 @@ def assert_same(expected, ours):
         np.testing.assert_array_equal(getattr(expected, key), getattr(ours, key), err_msg=key)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(parts=st.lists(st.lists(FLOATS, max_size=12), min_size=1, max_size=5), order=st.randoms(use_true_random=False))
 def test_any_split_merges_to_the_whole_in_any_order(parts, order):
     whole = summary_of([value for part in parts for value in part])
@@ -63,7 +64,7 @@ def test_means_at_the_two_ends_of_float64_merge():
 
 
 @pytest.mark.parametrize("number_format", FORMATS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(values=st.lists(FLOATS, max_size=30))
 def test_the_bounds_hold_what_a_cast_flushes_and_saturates(number_format, values):
     array = np.array(values, dtype=np.float32)
@@ -96,7 +97,7 @@ def test_values_beyond_float32_flush_and_saturate_in_every_format():
     assert summary.near_zero_fraction(1e-30) == (0.25, 0.25)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(values=st.lists(FLOATS, min_size=1, max_size=30), threshold=st.floats(0, 2.0**127))
 def test_near_zero_bounds_hold_the_share(values, threshold):
     array = np.array(values, dtype=np.float32)

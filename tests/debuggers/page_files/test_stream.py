@@ -5,6 +5,7 @@ import os
 import threading
 
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ pieces = st.lists(st.binary(max_size=300) | st.integers(1, 2**21).map(bytes), ma
 
 
 @given(pieces)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_checksum_and_size_are_those_of_the_file(tmp_path_factory, written):
     path = tmp_path_factory.mktemp("stream") / "file"
     with Checksum() as checksum, path.open("wb") as file:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -20,7 +21,7 @@ from debuggers.pictures.numbers import (
 VALUES = arrays(np.float64, st.integers(1, 200), elements=st.floats(allow_nan=True, allow_infinity=True))
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(VALUES, st.integers(1, 30))
 def test_each_finite_value_is_in_one_bin(values, bins):
     edges, counts = binned(values, bins)
@@ -29,7 +30,7 @@ def test_each_finite_value_is_in_one_bin(values, bins):
     assert (np.diff(edges) >= 0).all() and np.isfinite(edges).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(VALUES, st.integers(8, 60))
 def test_a_thinned_line_keeps_its_ends_its_extremes_and_its_gaps(values, most):
     places = np.arange(len(values), dtype=float)

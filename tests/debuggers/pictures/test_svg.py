@@ -4,6 +4,7 @@ from html import unescape
 from xml.etree import ElementTree
 
 import numpy as np
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ def numbered(lines):
     return {name: (np.arange(len(values)), np.array(values, float)) for name, values in lines.items()}
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.text(max_size=20), LINES)
 def test_pictures_of_any_numbers_are_well_formed(title, lines):
     for figure in (line_chart(title, numbered(lines), marks=(1,)), heat_map(title, numbered(lines))):

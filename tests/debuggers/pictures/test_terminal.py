@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -26,7 +27,7 @@ def assert_fits(picture, terminal):
     assert min(picture.replace("\n", " ")) >= " "
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(TERMINALS, NUMBERS, st.integers(1, 50), NAMES)
 def test_histograms_and_lines_of_any_numbers_fit_into_the_terminal(terminal, values, bins, title):
     assert_fits(terminal.ascii_histogram(values, bins, title), terminal)

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -61,7 +62,7 @@ def models(draw):
     return model
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     model=models(),
     max_norm=st.sampled_from([1e-3, 0.5, 1.0, 7.0, 1e4, math.inf]),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -27,7 +28,7 @@ def step(gradient, percentile=99.0):
     return model.p.grad, manager.step(model, 0.5, torch.optim.SGD([model.p], lr=0.1))["clipping_stats"]
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     values=arrays.arrays(np.float32, st.integers(1, 60), elements=NORMAL),
     percentile=st.floats(0.5, 99.5),

@@ -5,6 +5,7 @@ import math
 import tempfile
 from pathlib import Path
 
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,7 @@ from stability.reporting.files import rotate, save_debug_files
 ENTRIES = st.dictionaries(st.text(max_size=3), st.one_of(st.integers(), st.text(max_size=30), st.none()), max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(entries=st.lists(ENTRIES, max_size=20), most_bytes=st.integers(2, 400))
 def test_what_is_cut_is_whole_again_in_the_order_of_the_names(entries, most_bytes):
     with tempfile.TemporaryDirectory() as folder:

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -244,7 +245,7 @@ class TestCheckFunction:
             manager().debugging.check_function(torch.sin, inputs)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(shape=st.lists(st.integers(1, 5), max_size=3), elements=st.integers(1, 9), seed=st.integers(0, 99))
 def test_chosen_elements_put_back_make_the_whole_tensor(shape, elements, seed):
     tensor = torch.arange(math.prod(shape), dtype=torch.float32).reshape(shape)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -66,7 +67,7 @@ def test_samples_stay_within_the_capacity_and_spread_over_all_steps():
     assert trend._steps[-1] > 90_000
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=2, max_size=12))
 def test_the_statistics_are_those_of_their_definitions(values):
     array = np.array(values, float)

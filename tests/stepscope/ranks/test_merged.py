@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_stores import shard, whole, write
@@ -161,7 +162,7 @@ def test_histograms_of_shards_are_that_of_the_whole(path):
     assert (found.mean, found.m2) == (pytest.approx(one.mean), pytest.approx(one.m2))
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.dictionaries(st.integers(0, 9), st.floats(-1e6, 1e6)), max_size=5))
 def test_sums_by_step_are_those_of_a_dictionary(series):
     sums, expected = StepColumns(0.0, 0.0), {}

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram, Scalar
@@ -79,7 +80,7 @@ def test_a_million_steps_show_as_many_histograms_as_promised():
     assert few == 100 * (1 + 10 // 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5)), max_size=60),
     st.integers(1, 7),
@@ -100,7 +101,7 @@ def test_neither_the_cuts_nor_a_crash_change_what_is_shown(picks, limit, cuts, o
     assert shown([*found, *Thinning.restore(limit, state).remaining()]) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5)), min_size=1, max_size=60), st.integers(1, 5))
 def test_nothing_measured_is_lost(picks, limit):
     made = [histogram(name, step, VALUES[kind]) for step, (name, kind) in enumerate(picks)]
@@ -116,7 +117,7 @@ def test_nothing_measured_is_lost(picks, limit):
         np.testing.assert_array_equal(before.counts, after.counts)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=40))
 def test_merging_many_at_once_is_merging_two_at_a_time(picks):
     made = [histogram("a", step, [1.5**step, *VALUES[kind]]) for step, (_, kind) in enumerate(picks)]

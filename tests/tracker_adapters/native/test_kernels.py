@@ -3,6 +3,7 @@
 import kernel_fuzzing
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.native.extension import kernels, why_not
@@ -12,7 +13,7 @@ VALUES = np.arange(10.0)
 ROW = [0, VALUES.ctypes.data, 10, 1, 0]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_random_input_gives_what_numpy_finds(seed):
     done = kernel_fuzzing.fuzz(kernels(), 1, seed)

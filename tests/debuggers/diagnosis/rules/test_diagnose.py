@@ -2,6 +2,7 @@ import logging
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ def evidences():
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(evidences())
 def test_no_rule_fails_whatever_was_recorded(evidence):
     with np.errstate(all="ignore"):

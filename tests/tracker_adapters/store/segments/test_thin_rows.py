@@ -5,6 +5,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram
@@ -34,7 +35,7 @@ def of_series(rows, series):
     return [(*row[:5], math.nan if row[5] is None else row[5]) for row in rows if row[1] == series]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(series_of, st.integers(1, 3), st.integers(1, 40))
 def test_the_ends_the_extremes_and_each_kind_of_non_finite_value_stay(picks, halvings, at_once):
     rows = scalar_rows(picks)
@@ -69,7 +70,7 @@ def test_ranks_keep_steps_in_common_wherever_their_segments_begin(every):
     assert common >= {every * place for place in range(64, 1024, 64)}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(series_of, st.integers(1, 40))
 def test_how_the_rows_are_cut_does_not_matter(picks, at_once):
     rows = scalar_rows(picks)
@@ -94,7 +95,7 @@ def test_four_points_or_fewer_stay_as_they_are():
     assert [row[:5] for row in thinned(rows, ScalarThinner(5), 100)] == [row[:5] for row in rows]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=1, max_size=40), st.integers(1, 3), st.integers(1, 20))
 def test_histograms_are_merged_with_their_neighbours(picks, halvings, at_once):
     made = [Histogram.from_values("h", np.arange(step) / 7, step=step, time_ns=step) for step in range(len(picks))]
