@@ -38,6 +38,7 @@ class StepPasses:
         begun_s, ended_s: When the first pass since the last step began and the last one ended, by
             ``time.perf_counter``; None where there was none.
         adds_up: Whether the loss of a step is the sum of its passes', as where a framework divides each of them.
+        divisor: The number by which it divides them, where a step may have fewer passes than that; None where not.
     """
 
     _passes: int
@@ -74,6 +75,7 @@ class StepPasses:
         self.unrelated = 0
         self.scale_number, self.is_scaled = 1.0, False
         self.mixed = self.adds_up = False
+        self.divisor: Callable[[], int] | None = None
         self._before, self._after, self._still_trained = before, after, still_trained
         self._rounds = rounds
         self._zeroed_members: set[int | None] = set()
@@ -150,9 +152,12 @@ class StepPasses:
             return None
         passes = self._passes - self._earlier_passes
         averaged = self.adds_up or abs(factor * passes - 1) < 1e-6 or not passes
+        divisor = self.divisor() if self.divisor is not None and passes else 1
         device = self._losses.device.type if isinstance(self._losses, torch.Tensor) else "cpu"
         with quiet_computation(device):
             losses = self._losses if averaged else self._losses / passes
+            if divisor > passes:  # the last step of an epoch has the batches that were left
+                losses = losses * (divisor / passes)
             return losses if self._earlier is None else losses + self._earlier
 
     def step_begins(self) -> bool | None:

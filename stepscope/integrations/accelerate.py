@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -61,7 +61,9 @@ class StepscopeTracker(Watcher, GeneralTracker):
         """Opens the run with its configuration."""
         self._training.open(values)
 
-    def watch(self, parts: Sequence[Part], *, scaler: Any, first_step: int | None, divides_loss: bool) -> None:
+    def watch(
+        self, parts: Sequence[Part], *, scaler: Any, first_step: int | None, divides_loss: bool | Callable[[], int]
+    ) -> None:
         """Watches what optimizers train, to ``finish``; see ``WatchedTraining.watch``.
 
         A second call before the first step does nothing, and says so.
@@ -117,7 +119,7 @@ def watch(
         )
     scaler = next(filter(None, (getattr(one, "scaler", None) for one in optimizers)), None)
     parts = parts_of(model, optimizers, is_called=True)
-    divides_loss = accelerator.gradient_accumulation_steps > 1
+    divides_loss = accelerator.gradient_accumulation_steps > 1 and (lambda: accelerator.gradient_accumulation_steps)
     tracker.watch(parts, scaler=scaler, first_step=first_step, divides_loss=divides_loss)
 
 

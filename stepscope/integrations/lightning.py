@@ -64,7 +64,9 @@ class StepscopeCallback(Watcher, Callback):
         with self._training.isolation.guard("starting the sessions"):
             parts = parts_of(pl_module, trainer.optimizers, is_called=False)
             first = trainer.global_step if len(parts) == 1 and trainer.global_step else None
-            scaler, divides = getattr(trainer.precision_plugin, "scaler", None), pl_module.automatic_optimization
+            scaler = getattr(trainer.precision_plugin, "scaler", None)
+            # At every batch: a GradientAccumulationScheduler changes it between epochs.
+            divides = pl_module.automatic_optimization and (lambda: trainer.accumulate_grad_batches)
             self._training.watch(parts, scaler=scaler, first_step=first, divides_loss=divides)
             clipping = type(pl_module).configure_gradient_clipping.__module__.partition(".")[0]
             is_own = clipping not in ("lightning", "pytorch_lightning")

@@ -4,7 +4,7 @@ import atexit
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
@@ -116,7 +116,7 @@ class WatchedTraining:
         *,
         scaler: Any = None,
         first_step: int | None = None,
-        divides_loss: bool = False,
+        divides_loss: bool | Callable[[], int] = False,
     ) -> None:
         """Starts a session for each part; ends those that ran.
 
@@ -124,7 +124,8 @@ class WatchedTraining:
             parts: What the optimizers train.
             scaler: The framework's loss scaler; only a GradScaler of torch counts.
             first_step: The number of the first step, as after a checkpoint; None continues after the run's last one.
-            divides_loss: Whether the framework divides the loss of each batch by the number of batches of a step.
+            divides_loss: Whether the framework divides the loss of each batch by the number of batches of a step; or
+                what returns that number, where the last step of an epoch may have fewer.
         """
         self.stop()
         scaler = scaler if isinstance(scaler, torch.amp.GradScaler) else None
@@ -142,7 +143,7 @@ class WatchedTraining:
                 for part in parts
             )
             for session in watches if divides_loss else ():
-                session.losses_add_up()
+                session.losses_add_up(divides_loss if callable(divides_loss) else None)
 
     def observe(self, model: torch.nn.Module) -> None:
         """Starts a session that is told its steps, for a framework with optimizers of its own.

@@ -90,10 +90,10 @@ class SessionDiagnosis:
         if self.observer is not None:
             self.observer.is_told_step_end = True
 
-    def losses_add_up(self) -> None:
-        """Says that the loss of a step is the sum of its passes', because each of them is divided by their number."""
+    def losses_add_up(self, divisor: Callable[[], int] | None = None) -> None:
+        """Says that each pass of a step is divided by their number, or by the divisor where a step may have fewer."""
         if self.observer is not None:
-            self.observer.passes.adds_up = True
+            self.observer.passes.adds_up, self.observer.passes.divisor = True, divisor
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop passes itself."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -51,12 +51,16 @@ class Watch(ToldSession):
                 self._step_hooks.add_optimizer_post_step(member, partial(self._end_one_of_several, member))
             self._see_passes()
 
-    def losses_add_up(self) -> None:
+    def losses_add_up(self, divisor: Callable[[], int] | None = None) -> None:
         """Says that the loop divides the loss of each backward pass of a step, so that the step's loss is their sum.
 
         By default it is their mean, or their sum if the loss's graph shows that it was divided by their number.
+
+        Args:
+            divisor: Returns what the loop divides by. The loss of a step with fewer passes is their mean, too, as of an
+                epoch's last step. None where the loop divides by the passes of the very step.
         """
-        self._diagnosis.losses_add_up()
+        self._diagnosis.losses_add_up(divisor)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

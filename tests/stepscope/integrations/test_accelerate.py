@@ -109,6 +109,29 @@ def test_a_step_of_several_batches_counts_once(tmp_path):
     assert record.scalars("diagnosis/unclipped_norm").values.min() > 0.1
 
 
+def test_the_last_step_of_an_epoch_has_the_mean_of_the_batches_left(tmp_path):
+    tracker = StepscopeTracker(run=tmp_path / "run", **EVERYTHING)
+    accelerator = accelerate.Accelerator(cpu=True, log_with=tracker, gradient_accumulation_steps=3)
+    module = Network().eval()
+    model, optimizer, loader = accelerator.prepare(
+        module, torch.optim.Adam(module.parameters()), torch.utils.data.DataLoader(torch.randn(64, 4), 16)
+    )
+    accelerator.init_trackers("ignored")
+    watch(accelerator, model, optimizer)
+    losses = []
+    for inputs in loader:
+        with accelerator.accumulate(model):
+            loss = model(inputs).square().mean()
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.item())
+    accelerator.end_training()
+
+    recorded = stepscope.read_run(tmp_path / "run").scalars("loss").values.tolist()
+    assert recorded == pytest.approx([sum(losses[:3]) / 3, losses[3]])
+
+
 def test_a_nan_loss_is_shown(tmp_path):
     train(tmp_path / "run", fault=lambda loss: loss * float("nan"))
 

@@ -157,6 +157,15 @@ def test_a_step_of_several_batches_counts_once(tmp_path):
     assert record.scalars("train_loss").steps.tolist() == [0, 1, 2, 3]
 
 
+def test_the_last_step_of_an_epoch_has_the_mean_of_the_batches_left(tmp_path):
+    module = Regression()
+
+    fit(module, StepscopeCallback(tmp_path / "run", **EVERYTHING), accumulate_grad_batches=3)
+
+    first, last = ([sum(one[:3]) / 3, one[3]] for one in (module.losses[:4], module.losses[4:]))
+    assert stepscope.read_run(tmp_path / "run").scalars("loss").values.tolist() == pytest.approx(first + last)
+
+
 def test_norms_before_and_after_clipping_are_both_there(tmp_path):
     plain = Regression(factor=100.0)
     fit(plain, StepscopeCallback(tmp_path / "plain", **EVERYTHING), max_epochs=1)

@@ -216,3 +216,20 @@ def test_losses_of_passes_add_up_where_the_loop_says_so(adds_up):
 
     assert [one.value for one in emitter.artifacts if one.name == "loss"] == pytest.approx(expected)
     assert factor == pytest.approx(0.5 if adds_up else 0.9)
+
+
+def test_the_loss_of_a_step_with_fewer_passes_than_the_loop_divides_by_is_their_mean():
+    torch.manual_seed(0)
+    model, emitter, expected = nn.Linear(4, 2), MemoryEmitter(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer, run=emitter) as session:
+        session.losses_add_up(lambda: 3)
+        for passes in (3, 1, 3, 2):
+            optimizer.zero_grad()
+            losses = [cross_entropy(model(torch.randn(8, 4)), torch.ones(8).long()) for _ in range(passes)]
+            for loss in losses:
+                (loss / 3).backward()
+            expected.append(sum(map(float, losses)) / passes)
+            optimizer.step()
+
+    assert [one.value for one in emitter.artifacts if one.name == "loss"] == pytest.approx(expected)
