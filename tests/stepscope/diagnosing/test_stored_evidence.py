@@ -2,9 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -16,37 +13,31 @@ from debuggers.diagnosis.rules.diagnose import diagnose
 from stepscope.cli import main
 from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
 
-TRAINING = textwrap.dedent("""
-    import os, signal, sys
-    import torch
-    import stepscope
 
-    def train(run, *, sick, scope="", steps=40, kill_at=None):
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        emitter = run.scoped(scope) if scope else run
-        with stepscope.watch(model, optimizer, run=emitter) as session:
-            for step in range(steps):
-                inputs = torch.randn(32, 8)
-                if step == 5 and sick:
-                    inputs[0, 0] = torch.nan
-                loss = (model(inputs) - inputs.nan_to_num().sum(1, keepdim=True)).square().mean()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                if step == kill_at:
-                    run.flush_store()
-                    os.kill(os.getpid(), signal.SIGKILL)
-        return session.report()
-""")
-exec(compile(TRAINING, "training", "exec"), globals())  # the killed process runs the same text
+def train(run, *, sick, scope="", steps=40, kill_at=None):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    emitter = run.scoped(scope) if scope else run
+    with stepscope.watch(model, optimizer, run=emitter) as session:
+        for step in range(steps):
+            inputs = torch.randn(32, 8)
+            if step == 5 and sick:
+                inputs[0, 0] = torch.nan
+            loss = (model(inputs) - inputs.nan_to_num().sum(1, keepdim=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            if step == kill_at:
+                run.flush_store()
+                os.kill(os.getpid(), signal.SIGKILL)
+    return session.report()
 
 
 @pytest.mark.parametrize("sick", [True, False])
 def test_the_store_tells_the_causes_of_the_session(tmp_path, sick):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        report = train(run, sick=sick)  # noqa: F821
+        report = train(run, sick=sick)
     with stepscope.read_run(tmp_path / "run") as record:
         causes = diagnose(stored_evidence(record))
     assert [cause.code for cause in causes] == [cause.code for cause in report.causes]
@@ -59,11 +50,11 @@ def test_the_store_tells_the_causes_of_the_session(tmp_path, sick):
 def test_the_last_of_several_sessions_is_told_without_those_before(tmp_path, sick, resumed):
     """What was wrong with an attempt is mended in the next one, or comes only with it."""
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        train(run, sick=not sick)  # noqa: F821
-        report = None if resumed else train(run, sick=sick)  # noqa: F821
+        train(run, sick=not sick)
+        report = None if resumed else train(run, sick=sick)
     if resumed:
         with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
-            report = train(run, sick=sick)  # noqa: F821
+            report = train(run, sick=sick)
     with stepscope.read_run(tmp_path / "run") as record:
         evidence = stored_evidence(record)
     causes = diagnose(evidence)
@@ -76,9 +67,15 @@ def test_the_last_of_several_sessions_is_told_without_those_before(tmp_path, sic
 
 
 def test_a_training_that_was_killed_is_diagnosed(tmp_path):
-    code = TRAINING + "train(stepscope.open_run(sys.argv[1], sinks=[]), sick=True, kill_at=20)\n"
-    ended = subprocess.run([sys.executable, "-c", code, str(tmp_path / "run")], env=dict(os.environ), check=False)
-    assert ended.returncode == -signal.SIGKILL
+    child = os.fork()
+    if child == 0:
+        try:
+            train(stepscope.open_run(tmp_path / "run", sinks=[]), sick=True, kill_at=20)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status)
+    assert os.WTERMSIG(status) == signal.SIGKILL
     result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
     assert result.exit_code == 0
     assert result.output.startswith("1. The inputs hold NaN or infinities, since step 5 (non_finite_inputs")
@@ -86,8 +83,8 @@ def test_a_training_that_was_killed_is_diagnosed(tmp_path):
 
 def test_sessions_of_several_scopes_are_told_apart(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        train(run, sick=True, scope="D")  # noqa: F821
-        train(run, sick=False, scope="G")  # noqa: F821
+        train(run, sick=True, scope="D")
+        train(run, sick=False, scope="G")
     with stepscope.read_run(tmp_path / "run") as record:
         assert scopes(record) == ["D", "G"]
         found = {scope: [cause.code for cause in diagnose(stored_evidence(record, scope))] for scope in scopes(record)}

@@ -57,8 +57,17 @@ def skipping(**settings):
     )
 
 
-@pytest.mark.parametrize("config", [EVERY_FIFTH, GOVERNED, UNMEASURED], ids=["scheduled", "governed", "unmeasured"])
-@pytest.mark.parametrize("managed", [False, True])
+@pytest.mark.parametrize(
+    ("config", "managed"),
+    [
+        pytest.param(EVERY_FIFTH, False, id="scheduled"),
+        pytest.param(GOVERNED, True, id="governed, managed"),
+        pytest.param(UNMEASURED, False, id="unmeasured"),
+        pytest.param(EVERY_FIFTH, True, id="scheduled, managed", marks=pytest.mark.slow),
+        pytest.param(GOVERNED, False, id="governed", marks=pytest.mark.slow),
+        pytest.param(UNMEASURED, True, id="unmeasured, managed", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("at", [23, *(pytest.param(at, marks=pytest.mark.slow) for at in (0, 20))])
 def test_a_fault_in_any_step_is_named_whoever_measures_it(config, managed, at):
     loop = Loop({at})

@@ -80,10 +80,25 @@ def values(record, name):
     return dict(zip(found.steps.tolist(), found.values.tolist(), strict=True))
 
 
-@pytest.mark.parametrize("between", [None, lambda training: training.first.zero_grad()], ids=["", "zeroed between"])
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("fused", [False, True])
+def zeroed(training):
+    training.first.zero_grad()
+
+
+@pytest.mark.parametrize(
+    ("between", "scaled", "fused"),
+    [
+        (None, False, False),
+        (None, True, True),
+        (zeroed, False, True),
+        (zeroed, True, False),
+        pytest.param(None, False, True, marks=pytest.mark.slow),
+        pytest.param(None, True, False, marks=pytest.mark.slow),
+        pytest.param(zeroed, False, False, marks=pytest.mark.slow),
+        pytest.param(zeroed, True, True, marks=pytest.mark.slow),
+    ],
+)
 def test_one_step_for_all_with_the_gradients_and_changes_of_each(record, between, scaled, fused):
+    """Each pair of two choices in the fast tests, and all three in the slow ones."""
     training = Training(between=between, scaled=scaled, fused=fused)
     seen, session, losses = record(training, lambda session: training.run())
     assert session.last_step == 11
@@ -302,8 +317,15 @@ def test_gradients_that_are_freed_at_once_are_kept_as_far_as_they_fit(record, mo
     assert {name: len(found) for name, found in norms.items()} == {last: 60, "2.weight": 60, "2.bias": 60}
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("bad", [0, 1])
+@pytest.mark.parametrize(
+    ("bad", "fused"),
+    [
+        (0, False),
+        (1, True),
+        pytest.param(0, True, marks=pytest.mark.slow),
+        pytest.param(1, False, marks=pytest.mark.slow),
+    ],
+)
 def test_a_scaler_that_skips_the_step_of_one(record, bad, fused):
     """The others' steps count, none is taken twice, and nothing is said to be wrong."""
 
@@ -329,8 +351,19 @@ def test_a_scaler_that_skips_the_step_of_one(record, bad, fused):
     assert not [one for one in session.report().findings if one.level != "info"]
 
 
-@pytest.mark.parametrize("bad", [0, 1])
-@pytest.mark.parametrize(("skipped", "extra"), [((0,), 0), ((1,), 1), ((0, 1, 2), 1), ((3, 4, 9), 1)])
+@pytest.mark.parametrize(
+    ("bad", "skipped", "extra"),
+    [
+        (0, (0,), 0),
+        (1, (1,), 1),
+        (0, (0, 1, 2), 1),
+        (1, (3, 4, 9), 1),
+        pytest.param(1, (0,), 0, marks=pytest.mark.slow),
+        pytest.param(0, (1,), 1, marks=pytest.mark.slow),
+        pytest.param(1, (0, 1, 2), 1, marks=pytest.mark.slow),
+        pytest.param(0, (3, 4, 9), 1, marks=pytest.mark.slow),
+    ],
+)
 def test_a_scaler_that_skips_early_steps_of_one(record, bad, skipped, extra):
     """Where it is not known yet who follows whom, at most one iteration counts as two steps."""
     training = Training(scaled=True)

@@ -46,8 +46,15 @@ class Gan:
         return losses
 
 
-@pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("detached", [True, False])
+@pytest.mark.parametrize(
+    ("every", "detached"),
+    [
+        (1, True),
+        (5, False),
+        pytest.param(1, False, marks=pytest.mark.slow),
+        pytest.param(5, True, marks=pytest.mark.slow),
+    ],
+)
 def test_a_gan_is_sound(every, detached):
     gan = Gan(every)
     with stepscope.watch(gan.model, gan.optimizers, config="full") as session:
@@ -129,8 +136,15 @@ def test_a_body_and_a_head_are_sound():
     assert report.failures == {}
 
 
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize("how", ["never steps", "no rate"])
+@pytest.mark.parametrize(
+    ("how", "place"),
+    [
+        ("never steps", 0),
+        ("no rate", 1),
+        pytest.param("never steps", 1, marks=pytest.mark.slow),
+        pytest.param("no rate", 0, marks=pytest.mark.slow),
+    ],
+)
 def test_one_that_trains_nothing_is_named(place, how):
     rates = [3e-3, 3e-3]
     if how == "no rate":
@@ -165,13 +179,13 @@ def test_one_whose_rate_is_too_high_is_named():
     assert cause.advice.startswith("learning_rate/adam_0: 0.3 →")
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_one_whose_gradients_are_not_zeroed_is_noticed(place):
     report = Digits((3e-3, 3e-3)).run(unzeroed=(place,))
     assert [one.code for one in report.causes] == ["gradients_not_zeroed"]
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_a_gan_with_gradients_that_are_not_zeroed_is_noticed(place, monkeypatch):
     gan = Gan(1)
     monkeypatch.setattr(gan.optimizers[place], "zero_grad", lambda: None)

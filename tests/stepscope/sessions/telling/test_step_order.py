@@ -118,8 +118,17 @@ def test_a_gan_told_at_the_end_of_an_iteration(together, caplog):
     assert is_quiet(caplog)
 
 
-@pytest.mark.parametrize("zeroes", [True, False])
-@pytest.mark.parametrize("where", ["before", "after", "between"])
+@pytest.mark.parametrize(
+    ("where", "zeroes"),
+    [
+        ("before", False),
+        ("after", True),
+        ("between", False),
+        pytest.param("before", True, marks=pytest.mark.slow),
+        pytest.param("after", False, marks=pytest.mark.slow),
+        pytest.param("between", True, marks=pytest.mark.slow),
+    ],
+)
 def test_several_optimizers_told_after_the_last(where, zeroes, caplog):
     model, emitter, losses = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)), MemoryEmitter(), []
     optimizers = [torch.optim.SGD(model[0].parameters(), 0.1), torch.optim.Adam(model[2].parameters(), 0.01)]
@@ -144,8 +153,15 @@ def test_several_optimizers_told_after_the_last(where, zeroes, caplog):
     assert is_quiet(caplog)
 
 
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("skipped", [(0, 1), (4,)])
+@pytest.mark.parametrize(
+    ("fused", "skipped"),
+    [
+        (False, (0, 1)),
+        (True, (4,)),
+        pytest.param(True, (0, 1), marks=pytest.mark.slow),
+        pytest.param(False, (4,), marks=pytest.mark.slow),
+    ],
+)
 def test_steps_that_a_scaler_skips(fused, skipped):
     """A call for a step that was skipped counts it, as it does before; all others are counted once, and measured."""
     model, emitter, losses, norms = nn.Linear(4, 2), MemoryEmitter(), [], []

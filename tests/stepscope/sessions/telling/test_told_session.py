@@ -85,7 +85,7 @@ def watched(folder, make, *, where, config="full", **options):
     return losses, recorded(folder), session, list(model.parameters())
 
 
-@pytest.mark.parametrize("scale", [1.0, 3.0])
+@pytest.mark.parametrize("scale", [pytest.param(1.0, marks=pytest.mark.slow), 3.0])
 def test_what_is_recorded_is_the_same_before_and_after(tmp_path, caplog, scale):
     found = {
         where: watched(tmp_path / where, lambda held: torch.optim.SGD(held, 0.05), where=where, scale=scale)
@@ -201,9 +201,9 @@ def losses_of(emitter):
     [
         lambda number: "after" if number % 3 else "before",
         lambda number: "after" if number % 10 == 9 else "",
-        lambda number: "before" if number % 10 == 9 else "",
+        pytest.param(lambda number: "before" if number % 10 == 9 else "", marks=pytest.mark.slow),
         lambda number: ("before", "after", "")[number % 3],
-        lambda number: "before" if number < 10 else "after",
+        pytest.param(lambda number: "before" if number < 10 else "after", marks=pytest.mark.slow),
         lambda number: "after" if number < 10 else "before",
     ],
 )
