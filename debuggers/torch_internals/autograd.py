@@ -1,10 +1,11 @@
 """The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.7 to 2.13)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import methodcaller
 from typing import Any
 
 from debuggers.torch_import import torch
+from debuggers.torch_internals.saved_hooks import is_packed
 
 backward_pass_id: Callable[[], int] = torch._C._current_graph_task_id
 """Returns the number of the backward pass that runs in this thread, ``NO_BACKWARD_PASS`` outside of one.
@@ -59,11 +60,12 @@ def saved_value(node: Any, name: str) -> Any:
     """Returns what a node saved under a name, such as ``target``, ``reduction`` or ``other``; None where it has none.
 
     None also for what was freed or changed meanwhile, and for a tensor that a hook packed: only a backward pass may
-    unpack it, as that may compute it again, or bring it back from elsewhere. torch 2.7 does not tell which tensors
-    hooks packed: there, None for every tensor.
+    unpack it, as that may compute it again, or bring it back from elsewhere.
     """
-    packed = getattr(node, f"_raw{_SAVED}{name}", None)
-    if packed is not None and any(map(_has_hooks, packed if isinstance(packed, (list, tuple)) else (packed,))):
+    saved = getattr(node, f"_raw{_SAVED}{name}", None)
+    if saved is not None and any(
+        is_packed(node, one) for one in (saved if isinstance(saved, (list, tuple)) else (saved,))
+    ):
         return None
     try:
         return getattr(node, f"{_SAVED}{name}", None)
@@ -71,9 +73,8 @@ def saved_value(node: Any, name: str) -> Any:
         return None
 
 
-def _has_hooks(saved: Any) -> bool:
-    """Whether hooks pack a saved tensor; True where torch does not tell."""
-    return getattr(saved, "unpack_hook", saved) is not None
+def _listed(saved: Any) -> Sequence[Any]:
+    return saved if isinstance(saved, (list, tuple)) else (saved,)
 
 
 def is_result(name: str) -> bool:
