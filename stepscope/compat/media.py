@@ -4,6 +4,7 @@ import io
 import wave
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ def host_array(what: str, values: Any) -> npt.NDArray[Any]:
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     return np.array(as_array(what, values))
+
+
+def drawn_now(value: Any) -> Any:
+    """Returns the current figure where ``value`` is the module ``matplotlib.pyplot``, as W&B does, else ``value``."""
+    return value.gcf() if isinstance(value, ModuleType) and value.__name__ == "matplotlib.pyplot" else value
 
 
 def single(name: str, value: Any) -> Any:

@@ -172,8 +172,7 @@ class StepscopeLogger(Logger):
 
     def use_settings_of(self, training: WatchedTraining) -> WatchedTraining:
         """Returns the training of this logger, which measures from now on what a callback's would."""
-        self._training.config = training.config
-        return self._training
+        return self._training.take_over(training)
 
 
 class _LoggedMetrics:

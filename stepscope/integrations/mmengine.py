@@ -70,8 +70,7 @@ class StepscopeVisBackend(BaseVisBackend):
 
     def use_settings_of(self, training: WatchedTraining) -> WatchedTraining:
         """Returns the training of this backend, which measures from now on what a hook's would."""
-        self._training.config = training.config
-        return self._training
+        return self._training.take_over(training)
 
     def _init_env(self) -> None:
         """Does nothing: the run is opened when something is recorded."""

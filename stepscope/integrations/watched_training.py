@@ -71,6 +71,7 @@ class WatchedTraining:
             raise SessionError(f"run is {type(run).__name__} {run!r}; expected a folder, or an open run")
         self.run: Emitter | None = None
         self.sessions: tuple[DebugSession, ...] = ()
+        self._asked = os.fspath(run) if isinstance(run, str | PathLike) else run
         self._given = run if isinstance(run, Emitter) else None
         folder = os.environ.get(RUN_VARIABLE) or f"runs/{framework}" if run is None else run
         self._folder = None if isinstance(folder, Emitter) else folder
@@ -144,6 +145,13 @@ class WatchedTraining:
             )
             for session in watches if divides_loss else ():
                 session.losses_add_up(divides_loss if callable(divides_loss) else None)
+
+    def take_over(self, other: "WatchedTraining") -> "WatchedTraining":
+        """Returns this training, which measures from now on what the other one would; warns if that named a run."""
+        if other._asked not in (None, self._asked):
+            _log.warning("the run %s of the callback is not opened: it records in the logger's run", other._asked)
+        self.config = other.config
+        return self
 
     def observe(self, model: torch.nn.Module) -> None:
         """Starts a session that is told its steps, for a framework with optimizers of its own.

@@ -14,7 +14,7 @@ from tracker_adapters.frames import frame_table, is_frame
 from tracker_adapters.values.pictures import is_picture, picture_pixels
 
 from stepscope.compat.errors import missing, refuse
-from stepscope.compat.media import film, host_array, picture, put_file, sound
+from stepscope.compat.media import drawn_now, film, host_array, picture, put_file, sound
 
 
 class DataType:
@@ -27,6 +27,8 @@ class DataType:
 
 class Image(DataType):
     """A picture: an array (H, W) or (H, W, C), a tensor (C, H, W), a Pillow image, a matplotlib figure, or a file.
+
+    The module ``matplotlib.pyplot`` stands for its current figure.
 
     Floating point is from 0 to 1, or from -1 to 1 where a value is negative; integers are from 0 to 255. A caption is
     recorded as the text ``<name>/caption``.
@@ -219,6 +221,7 @@ class Video(_Recording):
 
 def _pixels(given: Any) -> Any:
     """The pixels of what an Image is given, (H, W, C)."""
+    given = drawn_now(given)
     if isinstance(given, Image):
         return given.pixels
     if isinstance(given, (str, Path)):

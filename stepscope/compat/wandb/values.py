@@ -17,7 +17,7 @@ from tracker_adapters.values.pictures import is_picture
 from tracker_adapters.values.plain import MAX_DEPTH
 from tracker_adapters.values.tensors import check_readable, is_device_tensor, is_tensor
 
-from stepscope.compat.media import single
+from stepscope.compat.media import drawn_now, single
 from stepscope.compat.wandb.data_types import DataType, Image, Table
 
 
@@ -42,6 +42,7 @@ def frozen(data: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterato
 
 
 def _frozen(name: str, value: Any) -> Any:
+    value = drawn_now(value)
     if isinstance(value, Table):
         return value.copied()
     if isinstance(value, (DataType, str, Path)):

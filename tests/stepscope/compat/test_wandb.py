@@ -99,6 +99,24 @@ def test_a_step_that_goes_back_is_left_out_with_one_warning(capsys):
     assert capsys.readouterr().err.count("step 3, which is before the current step 5") == 1
 
 
+def test_the_module_of_pyplot_stands_for_its_current_figure():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    run = wandb.init(project="p")
+    figure, other = pyplot.figure(), pyplot.figure()
+    try:
+        figure.subplots().plot([1, 2])
+        pyplot.figure(figure.number)
+        wandb.log({"module": pyplot, "image": wandb.Image(pyplot), "figure": wandb.Image(figure)})
+    finally:
+        pyplot.close(figure)
+        pyplot.close(other)
+    run.finish()
+
+    with stepscope.read_run(run.stepscope_run.path) as record:
+        pictures = [record.images(name)[0].png for name in ("module", "image", "figure")]
+    assert pictures == [pictures[-1]] * 3
+
+
 def test_what_gathers_at_the_end_is_not_lost():
     run = wandb.init()
     wandb.log({"a": 1}, commit=False)

@@ -61,6 +61,16 @@ def test_metrics_have_the_names_that_the_page_says(tmp_path):
     assert optimizer is not None
 
 
+def test_a_run_that_gives_way_to_that_of_a_logger_is_named(caplog):
+    for name in (None, "loggers"):
+        WatchedTraining("any", "loggers").take_over(WatchedTraining("any", name))
+    assert not caplog.records
+
+    taken = WatchedTraining("any", "loggers").take_over(WatchedTraining("any", "own", config="full"))
+    assert "the run own of the callback is not opened" in caplog.text
+    assert taken.config.weights
+
+
 def test_what_fails_inside_is_an_alert_and_raises_nothing(tmp_path, caplog):
     training = WatchedTraining("any", tmp_path / "run")
     training.open()
