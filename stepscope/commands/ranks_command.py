@@ -66,4 +66,5 @@ def _told(compared: RankComparison) -> Iterator[str]:
     for note in compared.not_compared:
         yield f"Not compared: {note}"
     if not compared.findings:
-        yield "The ranks agree in all that was compared."
+        stepped = any(step >= 0 for step in compared.reached.values())
+        yield "The ranks agree in all that was compared." if stepped else "Nothing was compared: no rank took a step."
