@@ -52,13 +52,17 @@ def _named_marks(path: Path) -> set[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """A full collection takes a second with torch and all tests in memory: none of that ever becomes garbage."""
+    """A full collection takes a second with torch and all tests in memory: none of that ever becomes garbage.
+
+    What packages keep that are imported later does not, either, so that what is left is looked at more rarely.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(5_000, 10, 50)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -120,7 +121,7 @@ def assert_close(expected, model, rtol=1e-5):
 
 @pytest.mark.parametrize("name", SINGLE_STEPS)
 @pytest.mark.parametrize("shared", [False, True], ids=["measured", "shared"])
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(case=cases())
 def test_a_step_is_clipped_as_the_formula_says(name, shared, case):
     fields, formula = SINGLE_STEPS[name]
@@ -209,7 +210,7 @@ def exponential_thresholds(norms, factor, decay, floor):
         ),
     ],
 )
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(scales=st.lists(st.floats(1e-4, 1e4), min_size=2, max_size=16), seed=st.integers(0, 1000))
 def test_moving_thresholds_follow_the_norms_as_clipped(fields, formula, scales, seed):
     random = np.random.default_rng(seed)
