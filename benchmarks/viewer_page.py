@@ -24,7 +24,7 @@ from watched.machine import machine
 import stepscope
 
 sys.path += map(str, (Path(__file__).parent.parent / "integrations_tests" / "support").iterdir())
-from browser import browser_page
+from browser import browser_page, close_browser
 from servers import free_port, serving
 
 SWITCHES = 3
@@ -72,7 +72,7 @@ def first_chart(page: Any, side: Side, address: str) -> None:
 def measured(side: Side, run: Path, names: list[str]) -> dict[str, Any]:
     """One turn of a side: its server is new, and so is the browser."""
     found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as temporary, browser_page(Path(temporary)) as page:
+    with tempfile.TemporaryDirectory() as temporary, browser_page() as page:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.set_default_timeout(DRAWN_TIMEOUT_MS)
         page.goto("about:blank")
@@ -93,6 +93,7 @@ def measured(side: Side, run: Path, names: list[str]) -> dict[str, Any]:
             page.goto("about:blank")
         if side.sink is None:
             found |= measured_live(side, Path(temporary), page)
+    close_browser()
     return found
 
 

@@ -1,14 +1,13 @@
 """What the integration tests share, some of it over all workers."""
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import shared
+from browser import close_browser
 from faults import FaultReport
 from page_code import FIRST_DAY, run_blocks
 from warm_python import WarmPython
@@ -30,8 +29,7 @@ LONGEST = (
     "sinks/test_mlflow.py", "commands/test_sync.py", "test_remote_runs.py",
     # of make integrations
     "commands/test_demo.py", "commands/test_printed_commands.py", "test_docs_and_examples.py", "test_secrets.py",
-    "viewer/test_viewer_pages.py", "viewer/test_viewer_verdict.py", "commands/test_command_line.py",
-    "faults/test_delivery.py",
+    "commands/test_command_line.py", "faults/test_delivery.py",
 )  # fmt: skip
 """The files that take longest. They go first: a worker that came to one of them last would be left alone with it."""
 
@@ -42,6 +40,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if gone := [path for path in place if not path.is_file()]:
         raise pytest.UsageError(f"LONGEST names {gone}, which are not there")
     items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """One browser serves the tests that follow each other and look at a page: its event loop may disturb others."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or nextitem.get_closest_marker("browser") is None:
+            close_browser()
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,9 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def demo() -> Demo:
+def demo(warm_python: WarmPython) -> Demo:
     def make(folder: Path) -> None:
-        command = [sys.executable, "-m", "stepscope", "demo", "--output", str(folder / "demo")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+        done = warm_python.run_stepscope(["demo", "--output", str(folder / "demo")], folder=folder)
         assert done.returncode == 0, done.stderr
         (folder / "printed").write_text(done.stdout, encoding="utf-8")
 
@@ -88,6 +95,9 @@ def readme_folder(warm_python: WarmPython) -> Path:
     """A working folder in which the Python code of the README and of the quickstart was run from top to bottom."""
 
     def make(folder: Path) -> None:
+        from mlflow_delivery import with_database  # imports MLflow
+
+        with_database({"target": f"sqlite:///{folder / 'runs' / 'mlflow.db'}"})
         for page in FIRST_DAY:
             run_blocks(page, folder, warm_python)
 

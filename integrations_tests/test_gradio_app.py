@@ -22,7 +22,7 @@ def test_a_training_is_chosen_and_watched(tmp_path):
     port = free_port()
     with (
         serving([sys.executable, str(APP), str(port)], port=port, log=tmp_path / "app.log") as url,
-        browser_page(tmp_path) as page,
+        browser_page() as page,
     ):
         page.goto(url)
         page.get_by_label("NaN handling").click()

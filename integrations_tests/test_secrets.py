@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from mlflow_delivery import with_database
 
 import stepscope
 from stepscope.cli import main
@@ -104,6 +105,7 @@ def outputs(tmp_path_factory):
     name = f"run https://me:{secret('in the name of the run')}@host"
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("MLFLOW_", "WANDB_", "STEPSCOPE_"))}
     path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with_database({"target": f"sqlite:///{folder / 'runs' / 'mlflow.db'}"})
     done = subprocess.run(
         [sys.executable, "-c", TRAINING, "--password", secret("behind an option of the script")],
         input=json.dumps([config, tags, name, sinks, secret("in an alert made from an exception")]).encode(),

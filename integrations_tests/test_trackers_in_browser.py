@@ -23,7 +23,7 @@ def test_tensorboard_shows_scalars_histograms_images_and_text(demo, tmp_path):
     tensorboard, *arguments = shlex.split(TensorBoardSink.look({"target": str(demo.folder)}))
     assert tensorboard == "tensorboard"
     command = [sys.executable, "-m", "tensorboard.main", *arguments, "--host", "127.0.0.1", "--port", str(port)]
-    with serving(command, port=port, log=tmp_path / "server.log") as url, browser_page(tmp_path) as page:
+    with serving(command, port=port, log=tmp_path / "server.log") as url, browser_page() as page:
         page.goto(TensorBoardSink.first_page.replace("http://localhost:6006", url))
         # Before any group of charts, and under the run's own name.
         first = page.locator("card-view").first
@@ -63,7 +63,7 @@ def test_mlflow_shows_metrics_and_artifacts(demo, tmp_path):
     ]  # fmt: skip
     with (
         serving(command, port=port, log=tmp_path / "server.log", path="/health", environment=LEAN_SERVER) as url,
-        browser_page(tmp_path) as page,
+        browser_page() as page,
     ):
         import mlflow
         from playwright.sync_api import TimeoutError as PlaywrightTimeoutError

@@ -81,9 +81,6 @@ def test_there_are_commands_to_look_at():
     assert with_arguments == {*main.list_commands(click.Context(main))} - {"demo", "doctor"}
 
 
-COMMAND = "from stepscope.cli import main\nmain(prog_name='stepscope')\n"
-
-
 @pytest.mark.parametrize("line", OURS)
 def test_a_command_of_ours_works(line, folder, tmp_path, warm_python):
     """In a fork that has imported torch. ``test_command_line.py`` starts commands in processes of their own."""
@@ -96,8 +93,7 @@ def test_a_command_of_ours_works(line, folder, tmp_path, warm_python):
         command.make_context(name, arguments)
         return
     shutil.copytree(folder, tmp_path / "day", symlinks=True)
-    (tmp_path / "day" / "command.py").write_text(COMMAND)
-    done = warm_python.run(["command.py", name, *arguments], folder=tmp_path / "day", environment=os.environ)
+    done = warm_python.run_stepscope([name, *arguments], folder=tmp_path / "day")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     assert "no name matches" not in done.stderr

@@ -71,6 +71,13 @@ class WarmPython:
             output, errors = ((Path(said) / name).read_text(encoding="utf-8") for name in ("stdout", "stderr"))
         return subprocess.CompletedProcess(list(arguments), code, output, errors)
 
+    def run_stepscope(
+        self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str] = os.environ
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the command ``stepscope`` with these arguments, as ``run`` does."""
+        command = str(Path(__file__).with_name("stepscope_command.py"))
+        return self.run([command, *arguments], folder=folder, environment=environment)
+
     def run_ranks(
         self,
         arguments: Sequence[str],

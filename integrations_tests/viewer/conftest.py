@@ -1,4 +1,4 @@
-"""The browser that looks at the viewer's page, one for each file."""
+"""What looks at the viewer's page."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,9 +8,9 @@ from viewer_pages import viewer_page
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[str]]]:
+def browser() -> Iterator[tuple[Any, list[str]]]:
     """An open page, and what it complains of."""
-    with viewer_page(tmp_path_factory.mktemp("browser")) as both:
+    with viewer_page() as both:
         yield both
 
 

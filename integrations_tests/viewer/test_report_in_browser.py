@@ -54,8 +54,8 @@ def train(path, *, steps=40, factor=1.0, scope=""):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    with browser_page(tmp_path_factory.mktemp("browser")) as page:
+def browser():
+    with browser_page() as page:
         page.set_viewport_size({"width": 1280, "height": 900})
         yield page
 

@@ -21,7 +21,7 @@ def page(tmp_path_factory):
         train(folder / f"runs/digits-{seed}", seed)
     record_many(folder)
     record_hostile(folder)
-    with viewer(folder / "runs") as address, viewer_page(folder) as (page, complaints):
+    with viewer(folder / "runs") as address, viewer_page() as (page, complaints):
         keys = {}
 
         def find_runs():

@@ -43,7 +43,7 @@ def views(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     train(folder / "steady", rate=0.1)
     train(folder / "wild", rate=3.0)
-    with viewer(folder) as url, viewer_page(tmp_path_factory.mktemp("browser")) as (page, complaints):
+    with viewer(folder) as url, viewer_page() as (page, complaints):
         page.goto(url)
         keys = [run["key"] for run in page.request.get(f"{url}api/runs").json()["runs"]]
         page.goto(f"{url}#/charts?runs={','.join(keys)}")

@@ -187,8 +187,8 @@ def test_what_a_training_stores_is_visible_at_the_next_question(tmp_path):
 @pytest.mark.browser
 @pytest.mark.skipif(chromium() is None, reason="no chromium here: apt-get install chromium")
 @pytest.mark.skipif(not BUILT.is_file(), reason="the viewer's page is not built: make page")
-def test_a_browser_needs_the_token_once_and_keeps_it_out_of_the_address(ended, tmp_path):
-    with viewing(ended, "--port", "0", "--token") as viewer, viewer_page(tmp_path) as (page, complaints):
+def test_a_browser_needs_the_token_once_and_keeps_it_out_of_the_address(ended):
+    with viewing(ended, "--port", "0", "--token") as viewer, viewer_page() as (page, complaints):
         assert viewer.get("")[0] == 403
         page.goto(viewer.url)
         page.get_by_text("exp").first.wait_for(state="attached")

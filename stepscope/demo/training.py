@@ -64,6 +64,7 @@ class Trainer:
             pages: Whether debuggers keep datapoints, and checkpoints are written.
         """
         torch.manual_seed(config["seed"])
+        torch.set_num_threads(1)  # several would mostly wait for each other: the tensors are small
         digits = load_digits()
         order = torch.randperm(len(digits.target))
         images = torch.from_numpy(digits.images).float()[order, None] / 16

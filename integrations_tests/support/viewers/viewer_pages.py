@@ -43,13 +43,13 @@ def viewer(*runs: object, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def viewer_page(folder: Path) -> Iterator[tuple[Page, list[str]]]:
+def viewer_page() -> Iterator[tuple[Page, list[str]]]:
     """Opens an empty page as wide as a laptop's, and collects what it complains of: a test wants it empty."""
     from playwright.sync_api import expect
 
     complaints: list[str] = []
     expect.set_options(timeout=20_000)
-    with browser_page(folder) as page:
+    with browser_page() as page:
         page.set_viewport_size({"width": 1280, "height": 800})
         page.set_default_timeout(20_000)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -111,8 +112,9 @@ def _of_another_version(path: Path, version: str | None, newest: str, known: fro
     return f"{found}: stop what uses it, keep a copy of it, and run: mlflow db upgrade '{sqlite_uri(path)}'"
 
 
+@cache
 def _schema_versions() -> tuple[str, frozenset[str]]:
-    """Returns the schema version of the installed MLflow, and all that it knows."""
+    """Returns the schema version of the installed MLflow, and all that it knows: it imports each to find out."""
     import mlflow
     from alembic.script import ScriptDirectory
 

@@ -1,4 +1,4 @@
-"""Draws heat maps on one canvas, since making axes and ticks anew takes half of a picture's time."""
+"""Draws heat maps on one canvas, since making axes and ticks anew takes most of a picture's time."""
 
 import io
 import math
@@ -24,7 +24,7 @@ class HeatMapFigure:
 
         self._figure = Figure(figsize=(8, 4), dpi=90)
         self._figure.subplots_adjust(left=0.11, right=1.02, bottom=0.13, top=0.91)
-        FigureCanvasAgg(self._figure)
+        self._canvas = FigureCanvasAgg(self._figure)
         self._axes = self._figure.add_subplot()
         self._axes.set_xlabel("step")
         # One scale for all steps and names: a colour means the same share everywhere.
@@ -35,6 +35,11 @@ class HeatMapFigure:
         self._figure.colorbar(self._image, pad=0.02, label="share of the elements", extend="min")
         (self._marks,) = self._axes.plot([], [], "rv", markersize=5, clip_on=False, label="NaN or infinity")
         self._legend = self._axes.legend(loc="upper left", fontsize="small")
+        # What all pictures share, the scale of the colours, is drawn once.
+        self._axes.set_visible(False)
+        self._canvas.draw()
+        self._shared = self._canvas.copy_from_bbox(self._figure.bbox)
+        self._axes.set_visible(True)
 
     def png(
         self,
@@ -56,6 +61,8 @@ class HeatMapFigure:
             scale: See ``grid``.
             marked: Columns with a red mark, explained as NaN or infinity.
         """
+        from matplotlib.image import imsave
+
         axes, (left, right, bottom, top) = self._axes, (-0.5, len(steps) - 0.5, float(grid[0]), float(grid[-1]))
         axes.set_title(title, parse_math=False)
         self._image.set(data=np.ma.masked_less_equal(shares, 0), extent=(left, right, bottom, top))
@@ -66,8 +73,10 @@ class HeatMapFigure:
         axes.set_yticks([math.asinh(value / scale) for value in values], [f"{value:.6g}" for value in values])
         self._marks.set_data(marked, [top] * len(marked))
         self._legend.set_visible(bool(marked))
+        self._canvas.restore_region(self._shared)
+        self._figure.draw_artist(axes)
         stream = io.BytesIO()
-        self._figure.savefig(stream, format="png")
+        imsave(stream, self._canvas.buffer_rgba(), format="png", dpi=self._figure.dpi)
         return stream.getvalue()
 
 
