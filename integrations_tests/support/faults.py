@@ -255,7 +255,7 @@ class FaultReport:
 
     @property
     def wanted(self) -> bool:
-        """Whether there is such a file: without it nobody asks what a tracker's own client does, which takes seconds."""
+        """Whether there is such a file: without it, nobody asks what a tracker's own client does, which takes long."""
         return bool(os.environ.get("STEPSCOPE_FAULT_REPORT"))
 
     def add(
