@@ -24,7 +24,7 @@ def scale_in_gradients(
     """Returns the factor that is still in an optimizer's gradients, as a 0-d tensor; None when there is none.
 
     That is the scale of a GradScaler that has not unscaled them since its last ``update``; and, inside the step of a
-    fused optimizer, which unscales as it goes, what the GradScaler has handed it (PyTorch 2.7 to 2.13).
+    fused optimizer, which unscales as it goes, what the GradScaler has handed it (PyTorch 2.7 to 2.15).
 
     Args:
         scaler: The loop's GradScaler, if known.

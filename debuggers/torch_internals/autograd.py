@@ -1,4 +1,4 @@
-"""The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.7 to 2.13)."""
+"""The autograd engine: which backward pass runs, the nodes' numbers, and what they have saved (torch 2.7 to 2.15)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import methodcaller

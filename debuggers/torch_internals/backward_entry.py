@@ -1,4 +1,4 @@
-"""The function by which ``backward`` and ``torch.autograd.grad`` enter the autograd engine (torch 2.7 to 2.13).
+"""The function by which ``backward`` and ``torch.autograd.grad`` enter the autograd engine (torch 2.7 to 2.15).
 
 ``torch.autograd`` looks it up in its own module at each call, so that another one can take its place.
 """

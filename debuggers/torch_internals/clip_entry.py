@@ -1,4 +1,4 @@
-"""The function that scales gradients for ``torch.nn.utils.clip_grad_norm_`` (torch 2.7 to 2.13).
+"""The function that scales gradients for ``torch.nn.utils.clip_grad_norm_`` (torch 2.7 to 2.15).
 
 ``torch.nn.utils.clip_grad`` looks it up in its own module at each call, so that another one can take its place.
 """

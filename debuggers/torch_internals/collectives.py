@@ -1,4 +1,4 @@
-"""What ``torch.distributed`` counts and records of collectives (torch 2.7 to 2.13); a build may be without it."""
+"""What ``torch.distributed`` counts and records of collectives (torch 2.7 to 2.15); a build may be without it."""
 
 import os
 import sys

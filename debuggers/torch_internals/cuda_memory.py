@@ -1,4 +1,4 @@
-"""The history of the CUDA allocator (torch 2.7 to 2.13).
+"""The history of the CUDA allocator (torch 2.7 to 2.15).
 
 torch's page "Understanding CUDA Memory Usage" describes it, by these names.
 """

@@ -1,4 +1,4 @@
-"""Operators as torch dispatches them: the modes that see them, and their schemas (torch 2.7 to 2.13)."""
+"""Operators as torch dispatches them: the modes that see them, and their schemas (torch 2.7 to 2.15)."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

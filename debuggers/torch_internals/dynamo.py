@@ -1,4 +1,4 @@
-"""The compiler's front end, ``torch._dynamo`` (torch 2.7 to 2.13).
+"""The compiler's front end, ``torch._dynamo`` (torch 2.7 to 2.15).
 
 Importing it takes a second or more, so that no function here does but where it is there already, or says so.
 """

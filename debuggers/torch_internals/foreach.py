@@ -1,4 +1,4 @@
-"""Operations on many tensors at once, one launch a device where its kernels can (torch 2.7 to 2.13).
+"""Operations on many tensors at once, one launch a device where its kernels can (torch 2.7 to 2.15).
 
 ``torch.optim`` is built on them. The documentation lists them by these names, and calls them a beta.
 """

@@ -1,4 +1,4 @@
-"""What a ``torch.amp.GradScaler`` knows, read without waiting for a device (torch 2.7 to 2.13).
+"""What a ``torch.amp.GradScaler`` knows, read without waiting for a device (torch 2.7 to 2.15).
 
 ``get_scale`` and ``state_dict`` are public, and wait.
 """

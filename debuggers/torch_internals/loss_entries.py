@@ -1,4 +1,4 @@
-"""The functions that compute torch's own losses (torch 2.7 to 2.13).
+"""The functions that compute torch's own losses (torch 2.7 to 2.15).
 
 ``torch.nn.functional`` looks each of them up at each call, so that another one can take its place. TorchScript knows
 them by their identity: what takes a place is made known to it as the same operator.

@@ -1,4 +1,4 @@
-"""What modules keep in themselves, and the names under which torch's wrappers keep modules (torch 2.7 to 2.13)."""
+"""What modules keep in themselves, and the names under which torch's wrappers keep modules (torch 2.7 to 2.15)."""
 
 from collections.abc import Callable, Iterator
 from operator import attrgetter

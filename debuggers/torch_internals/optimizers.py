@@ -1,4 +1,4 @@
-"""How torch calls the hooks of an optimizer's step, and how one step is left out (torch 2.7 to 2.13).
+"""How torch calls the hooks of an optimizer's step, and how one step is left out (torch 2.7 to 2.15).
 
 What is done to an optimizer, and how it is undone: ``SkippedStep`` sets ``step`` in its ``__dict__`` and takes it away
 again; the mark of a step that was taken, which is also in the ``__dict__``, stays. Nothing is done to its class.

@@ -1,4 +1,4 @@
-"""Metadata of tensors and their memory, without reading a value (torch 2.7 to 2.13)."""
+"""Metadata of tensors and their memory, without reading a value (torch 2.7 to 2.15)."""
 
 from collections.abc import Callable
 from operator import attrgetter, methodcaller

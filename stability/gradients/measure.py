@@ -14,7 +14,7 @@ from stability.errors import StabilityError
 from stability.gradients.sharded import RankGroups, lie_on_one_mesh, rank_groups, whole_norms, whole_tensor
 
 CLIP_EPSILON = 1e-6
-"""Added to the norm before dividing by it, as ``torch.nn.utils.clip_grad_norm_`` does (PyTorch 2.7 to 2.13)."""
+"""Added to the norm before dividing by it, as ``torch.nn.utils.clip_grad_norm_`` does (PyTorch 2.7 to 2.15)."""
 _CLEARLY_BELOW = 0.99
 """A norm under this share of the bound is not clipped, whatever the rounding of its last digits."""
 

@@ -1,17 +1,16 @@
 """Stand-ins for the CUDA libraries that a wheel of torch links to: ``python cuda_stand_ins.py FOLDER``.
 
-The oldest torch that is supported is published with CUDA alone, whose libraries are another 2 GB. With FOLDER on
+Most wheels of torch are published with CUDA alone, whose libraries are another 2 GB. With FOLDER on
 LD_LIBRARY_PATH it computes on the CPU without them: every function returns 100, CUDA's error for "no device".
 """
 
+import ctypes
 import importlib.util
 import re
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
-
-_OF_THE_SYSTEM = re.compile(r"(lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s|util|gomp[\w-]*)|ld-linux[\w-]*)\.so")
 
 
 def make_stand_ins(libraries: Path, folder: Path) -> None:
@@ -45,7 +44,13 @@ def make_stand_ins(libraries: Path, folder: Path) -> None:
 
 
 def _is_there(name: str, library: Path) -> bool:
-    return _OF_THE_SYSTEM.match(name) is not None or library.with_name(name).exists()
+    if library.with_name(name).exists():
+        return True
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def _told(option: str, library: Path) -> str:
