@@ -42,6 +42,7 @@ class WatchedTraining:
         sessions: One for each optimizer, in the given order, while they are watched.
         config: What the next sessions measure.
         isolation: Guards what an integration does in the framework's hooks.
+        asked_run: The run that was asked for by name or object; None for the default.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class WatchedTraining:
             raise SessionError(f"run is {type(run).__name__} {run!r}; expected a folder, or an open run")
         self.run: Emitter | None = None
         self.sessions: tuple[DebugSession, ...] = ()
-        self._asked = os.fspath(run) if isinstance(run, str | PathLike) else run
+        self.asked_run = os.fspath(run) if isinstance(run, str | PathLike) else run
         self._given = run if isinstance(run, Emitter) else None
         folder = os.environ.get(RUN_VARIABLE) or f"runs/{framework}" if run is None else run
         self._folder = None if isinstance(folder, Emitter) else folder
@@ -148,8 +149,8 @@ class WatchedTraining:
 
     def take_over(self, other: "WatchedTraining") -> "WatchedTraining":
         """Returns this training, which measures from now on what the other one would; warns if that named a run."""
-        if other._asked not in (None, self._asked):
-            _log.warning("the run %s of the callback is not opened: it records in the logger's run", other._asked)
+        if other.asked_run not in (None, self.asked_run):
+            _log.warning("the run %s of the callback is not opened: it records in the logger's run", other.asked_run)
         self.config = other.config
         return self
 

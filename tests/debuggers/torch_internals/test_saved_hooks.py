@@ -7,7 +7,7 @@ import torch
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
-from debuggers.torch_internals.saved_hooks import is_packed
+from debuggers.torch_internals import saved_hooks
 
 
 def node():
@@ -15,7 +15,7 @@ def node():
 
 
 def packed(one):
-    return is_packed(one, one._raw_saved_result)
+    return saved_hooks.is_packed(one, one._raw_saved_result)
 
 
 def same(tensor):
@@ -73,3 +73,7 @@ def test_hooks_of_another_thread_are_none_of_this_one_when_they_have_gone():
     for _ in range(100):  # numbers are counted by thread
         ours = node()
     assert not packed(ours)
+
+
+def test_torch_tells_it_from_2_11_on():
+    assert (tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 11)) == saved_hooks.TELLS
