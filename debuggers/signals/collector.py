@@ -193,6 +193,7 @@ class Signals:
     def after_step(self) -> None:
         """Says that the optimizer has stepped."""
         if not (self._was_sampled or self.is_sampled):
+            self._data_time.pass_by()
             return
         with self._stopwatch, self._isolation.guard("collecting signals"):
             if self._was_sampled:

@@ -1,4 +1,4 @@
-"""Where the time of a step goes: waiting for a processor is not waiting for data."""
+"""Where the time of a step goes: waiting for a processor or another session's step is not waiting for data."""
 
 import os
 import subprocess
@@ -8,7 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
+import stepscope
 from debuggers.signals.machine import DataTime, unqueued_s
 
 BUSY = "print(flush=True)\nwhile True: pass"
@@ -46,3 +49,40 @@ def test_time_that_measuring_took_after_the_step_is_no_wait(spent_s, share):
     times.leave_out(spent_s)
     times.begin(unqueued_s() + 5.0)
     assert times.end(0.0) == share
+
+
+class Slow(nn.Linear):
+    """A layer whose forward pass takes 20 ms."""
+
+    def forward(self, inputs):
+        threading.Event().wait(0.02)
+        return super().forward(inputs)
+
+
+@pytest.mark.parametrize(("loads", "least", "most"), [(False, 0.0, 0.3), (True, 0.6, 1.0)])
+def test_a_step_of_another_session_is_no_wait_and_its_loading_is(loads, least, most):
+    models = [nn.Linear(3, 1), nn.Linear(3, 1) if loads else Slow(3, 1)]
+    optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
+    sessions = [stepscope.DebugSession(*both, on_error="raise") for both in zip(models, optimizers, strict=True)]
+    for session in sessions:
+        session.start()
+    for _ in range(9):
+        for session, model, optimizer in zip(sessions, models, optimizers, strict=True):
+            if loads and model is models[1]:
+                threading.Event().wait(0.02)
+            optimizer.zero_grad()
+            model(torch.ones(4, 3)).square().mean().backward()
+            session.step()
+            optimizer.step()
+    for session in sessions:
+        session.stop()
+    assert least <= sessions[0].profiler.data_waiting.share <= most
+
+
+def test_steps_of_another_session_that_are_not_sampled_are_no_wait():
+    mine, other = DataTime(), DataTime()
+    mine.end(0.0)
+    threading.Event().wait(0.03)
+    other.pass_by()
+    mine.begin(unqueued_s())
+    assert mine.end(0.0) < 0.3
