@@ -10,13 +10,16 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import extended_at
-from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
+from debuggers.diagnosis.rules.participation import fresh_weights
+from debuggers.diagnosis.rules.rates import USUAL_EPSILON, has_collapsed, learning_rates, outweighing_epsilon
 from debuggers.diagnosis.rules.updates import (
     EARLY,
+    ENOUGH,
     HEALTHY_RATIO,
     LARGE_RATIO,
     SMALL_RATIO,
     STAYED,
+    UNDER_WAY,
     collapse,
     died,
     is_ramped,
@@ -38,6 +41,8 @@ GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
 CALM = 0.9
 """Share of its first value below which a loss was falling."""
+OF_GROUPS = 10.0
+"""Times its lowest rate that an optimizer's highest is, from which its groups are slowed on purpose."""
 FEWEST = 5
 """Points from which that is said."""
 GOT_ON = 0.25
@@ -280,10 +285,10 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     if not len(alive) or alive.median() == 0 or progress.fell > 0.5:
         return argument
     since = int(ratio.steps[0])
-    way = travelled(evidence)
+    way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and typical < HEALTHY_RATIO and _gained(progress, evidence) < 0.15 and not is_trial(evidence):
+    elif way < STAYED and typical < HEALTHY_RATIO and gains_nothing and not is_trial(evidence):
         argument.add(
             STRONG,
             f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell from "
@@ -294,6 +299,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         argument.add(0.5, f"updates change weights by only {typical:.1g} of their size a step", since=since)
     elif typical < HEALTHY_RATIO / 2:
         argument.add(WEAK, f"updates change weights by {typical:.1g} of their size a step", since=since)
+    advice = _add_held_back(argument, progress, evidence) if gains_nothing else ""
     if argument.cause is not None:
         cosine = evidence["gradient_cosine"].finite
         if len(cosine) >= 5 and cosine.median() > 0.8:
@@ -302,16 +308,57 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
             argument.add(WEAK, f"the loss falls in a straight line, by {progress.fell:.1%} in all")
     if has_collapsed(learning_rates(evidence)):
         argument.against(STRONG, "it was higher before: see schedule_collapsed")
-    rate = _rate(evidence)
-    if rate is not None and typical > 0:
-        factor = min(max(HEALTHY_RATIO / typical, 10.0), 1e6)
-        argument.advice = (
-            f"lr: {rate:.3g} → {_one_digit(rate * factor):g} (the update ratio is {typical:.1g}, about "
-            f"{HEALTHY_RATIO:g} is usual)."
-        )
-    else:
-        argument.advice = "Raise the learning rate tenfold, until the loss falls."
+    argument.advice = advice or _raise(evidence, typical)
     return argument
+
+
+def _add_held_back(argument: Argument, progress: Progress, evidence: Evidence) -> str:
+    """Adds settings of the optimizer that make steps smaller than its rate says; returns what to try, or ""."""
+    since, advice = int(evidence["update_ratio"].finite.steps[0]), ""
+    epsilon = outweighing_epsilon(evidence) if len(evidence["baseline_loss"]) and not is_trial(evidence) else None
+    if epsilon is not None and travelled(evidence) < UNDER_WAY:
+        argument.add(
+            STRONG,
+            f"the optimizer's eps of {epsilon[0]:.2g} outweighs gradients of about {epsilon[1]:.2g}: steps are far "
+            "smaller than lr, and little is learnt",
+            since=since,
+        )
+        advice = f"eps: {epsilon[0]:.3g} → {USUAL_EPSILON:g}, which is far below the gradients."
+    if progress.points >= ENOUGH and (text := _slowed(evidence)):
+        argument.add(STRONG, text, since=since)
+        advice = "One learning rate for all layers that nothing has trained before: that of the last one."
+    return advice
+
+
+def _slowed(evidence: Evidence) -> str:
+    """What to say of groups whose low rates hold back most of a model, in weights that nothing trained; "" if none do.
+
+    Rates that fall from layer to layer keep what is trained already: layers that begin at random stay random.
+    """
+    rates = [float(value) for group in evidence.facts.groups if isinstance(value := group.settings.get("lr"), float)]
+    if len(rates) < 2 or max(rates) < OF_GROUPS * min(rates):
+        return ""
+    sizes = {one.name: math.prod(one.shape) for one in evidence.facts.parameters if len(one.shape) > 1}
+    fresh, ratios = fresh_weights(evidence, "trained"), evidence.of_tensors("parameter_update_ratio")
+    still = [name for name in fresh if name in ratios and 0 < ratios[name].finite.median(0.0) < SMALL_RATIO]
+    share = sum(sizes[name] for name in still) / max(1, sum(sizes.values()))
+    if share <= 0.5:
+        return ""
+    return (
+        f"{share:.0%} of the weights, as PyTorch initialises them, change by less than {SMALL_RATIO:g} of their size a "
+        f"step: the groups of the optimizer have learning rates from {min(rates):.2g} to {max(rates):.2g}"
+    )
+
+
+def _raise(evidence: Evidence, ratio: float) -> str:
+    rate = _rate(evidence)
+    if rate is None or ratio <= 0:
+        return "Raise the learning rate tenfold, until the loss falls."
+    factor = min(max(HEALTHY_RATIO / ratio, 10.0), 1e6)
+    return (
+        f"lr: {rate:.3g} → {_one_digit(rate * factor):g} (the update ratio is {ratio:.1g}, about "
+        f"{HEALTHY_RATIO:g} is usual)."
+    )
 
 
 def _gained(progress: Progress, evidence: Evidence) -> float:

@@ -141,7 +141,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         return argument
     if share < 0.2:
         return argument
-    fresh = _fresh(evidence)
+    fresh = fresh_weights(evidence, "frozen")
     matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
@@ -184,8 +184,8 @@ def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
     return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else 0.3)
 
 
-def _fresh(evidence: Evidence) -> list[str]:
-    """Frozen weights with the spread that PyTorch's layers start with, as far as that can be told.
+def fresh_weights(evidence: Evidence, role: str) -> list[str]:
+    """Weights of a role with the spread that PyTorch's layers start with, as far as that can be told.
 
     Linear layers and convolutions start with kaiming_uniform_(a=√5), recurrent ones with a uniform distribution up to
     one over the root of their hidden size, embeddings with the standard normal one. The weights of attention, and in
@@ -196,7 +196,7 @@ def _fresh(evidence: Evidence) -> list[str]:
     for one in evidence.facts.parameters:
         layer = one.name.rpartition(".")[0]
         kind = kinds.get(layer, "")
-        if one.role != "frozen" or len(one.shape) < 2:
+        if one.role != role or len(one.shape) < 2:
             continue
         scale = np.sqrt(3 * np.prod(one.shape[1:]))
         if kind == "Embedding":

@@ -7,6 +7,13 @@ from debuggers.diagnosis.series import Series
 
 COLLAPSED = 1e-2
 """Share of the largest learning rate below which nothing is learnt any more."""
+USUAL_EPSILON = 1e-8
+"""torch's default of what Adam and RMSprop add to the root of the second moment; others are chosen."""
+OUTWEIGHS = 10.0
+"""Times the gradients' size from which an epsilon leaves less than a tenth of the learning rate."""
+OF_NEARLY_ALL = 0.9
+"""Share of the trained elements for which it does."""
+_WITH_EPSILON = frozenset({"Adam", "AdamW", "NAdam", "RMSprop"})
 
 
 def learning_rates(evidence: Evidence) -> Series:
@@ -28,3 +35,26 @@ def has_collapsed(rates: Series) -> bool:
     """Whether the learning rate was nearly nothing for half of the training; one that ends at zero need not be."""
     late = rates.values[len(rates) // 2 :]
     return len(rates) > 1 and float(np.median(late)) < COLLAPSED * float(rates.values.max())
+
+
+def outweighing_epsilon(evidence: Evidence) -> tuple[float, float] | None:
+    """The optimizer's epsilon and the gradients' size, if it is ten times that for nearly all weights; None if not.
+
+    A step is m / (√v + ε): where √v is small against ε, it is m / ε, and the learning rate is lr / ε of plain descent.
+    """
+    facts = evidence.facts
+    known = [value for group in facts.groups if isinstance(value := group.settings.get("eps"), float)]
+    if facts.optimizer not in _WITH_EPSILON or len(known) < len(facts.groups) or not known:
+        return None
+    gradients = evidence.of_tensors("gradient_rms")
+    sizes = {
+        one.name: (float(np.prod(one.shape)), float(np.sqrt(np.mean(np.square(gradients[one.name].finite.values)))))
+        for one in facts.parameters
+        if one.role == "trained" and one.name in gradients and len(gradients[one.name].finite)
+    }
+    whole = sum(elements for elements, _ in sizes.values())
+    epsilon = min(known)
+    far_below = sum(elements for elements, size in sizes.values() if 0 < OUTWEIGHS * size < epsilon)
+    if epsilon <= USUAL_EPSILON or not whole or far_below < OF_NEARLY_ALL * whole:
+        return None
+    return epsilon, float(np.sqrt(sum(elements * size**2 for elements, size in sizes.values()) / whole))
