@@ -87,6 +87,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         times: The product of these constants.
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.
+        softmax_dim: The dimension of ``outputs_shape`` that the softmax goes over, where the loss takes its classes
+            along another one; None otherwise.
         outputs_shape: Shape of what the loss compares with the targets.
         targets_shape: Shape of the targets.
         broadcast: Whether one of the two was expanded to the other's shape.
@@ -106,6 +108,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     bounded_by: str = ""
     times: float = 0.0
     bound: float = 0.0
+    softmax_dim: int | None = None
     outputs_shape: tuple[int, ...] = ()
     targets_shape: tuple[int, ...] = ()
     broadcast: bool = False

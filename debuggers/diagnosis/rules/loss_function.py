@@ -32,6 +32,7 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
     loss = evidence.facts.loss or LossFacts()
     for part in (loss, *loss.parts):
         _add_activation(argument, evidence, part)
+        _add_softmax_dim(argument, part)
         _add_competing_labels(argument, evidence, part)
     _add_range_signs(argument, evidence, loss)
     _add_contradiction(argument, evidence, loss)
@@ -98,6 +99,17 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.before == "softmax" and width == 1:
         argument.add(CERTAIN, "softmax over one output is always 1")
         argument.advice = "Use sigmoid, or no activation, for one output."
+
+
+def _add_softmax_dim(argument: Argument, loss: LossFacts) -> None:
+    """A softmax over another dimension than the one in which the loss takes its classes."""
+    if loss.softmax_dim is not None:
+        argument.add(
+            CERTAIN,
+            f"the softmax goes over dimension {loss.softmax_dim} of {loss.outputs_shape}, and the loss takes its "
+            "classes along another dimension: the shares of the classes do not add up to 1",
+        )
+        argument.advice = "Take the softmax over the dimension of the classes, such as log_softmax(dim=-1)."
 
 
 def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:

@@ -10,6 +10,7 @@ from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import activation_of, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
+from debuggers.observed_training.graphs.dimensions import other_softmax_dim
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     is_leaf,
@@ -152,6 +153,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         bounded_by=squashing,
         times=times,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
+        softmax_dim=other_softmax_dim(term.comparison) if term.kind in ("nll", "cross_entropy") else None,
         outputs_shape=outputs_shape,
         targets_shape=targets_shape,
         broadcast=broadcast,

@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Container
 from typing import Any
 
+from debuggers.observed_training.graphs.dimensions import SOFTMAXES
 from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
 from debuggers.observed_training.graphs.over_batch import (
     MOST_NODES,
-    SOFTMAXES,
     goes_over_batch,
     is_batch,
     joins_samples,

@@ -4,12 +4,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from debuggers.observed_training.graphs.dimensions import SOFTMAXES, TURNING, turned_back
 from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
 from debuggers.torch_internals.autograd import saved_value
 
 MOST_NODES = 256
-SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
-_TURNED = frozenset(["T", "Transpose", "Permute"])
 _RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}
 _LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
 _READ_DATA = frozenset(["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution"])
@@ -49,7 +48,7 @@ def joins_samples(node: Any, given: tuple[int, ...]) -> str:
             shape, place = _before_turning(inner[0], dimension_of(dim, len(shapes[0])))
             if place == 0 and is_batch(shape, rows):
                 what = f"a sum over dimension 0 of {shape}"
-    elif name == "Mm" and len(inner) == 2 and operator(inner[1]) not in _TURNED:
+    elif name == "Mm" and len(inner) == 2 and operator(inner[1]) not in TURNING:
         if is_batch(shapes[1], rows) and all(map(_reads_data, inner)):
             what = f"a product of {shapes[0]} with {shapes[1]}"
     elif name in SOFTMAXES and len(shape := shape_of(node)) == 3 and shape[1:] == (rows, rows):
@@ -69,11 +68,8 @@ def _before_turning(node: Any, place: int | None) -> tuple[tuple[int, ...], int 
     """The shape of what operators that turn and add dimensions were given, and where one of its dimensions was then."""
     while place is not None and (inner := operands(node)):
         name, length = operator(node), len(shape_of(node))
-        if name == "Permute":
-            place = dimension_of((saved_value(node, "dims") or ())[place], length)
-        elif name == "Transpose":
-            pair = [dimension_of(saved_value(node, key), length) for key in ("dim0", "dim1")]
-            place = pair[1 - pair.index(place)] if place in pair else place
+        if name in TURNING:
+            place = turned_back(node, place)
         elif name == "Unsqueeze":
             new = dimension_of(saved_value(node, "dim"), length)
             place = None if new is None or new == place else place - (place > new)

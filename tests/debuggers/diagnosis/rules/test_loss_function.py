@@ -49,6 +49,15 @@ def test_cosines_are_no_logits_without_a_scale(bound, is_one):
         assert "its lowest value is 0.80, not 0, and chance is 2.30" in causes[0].evidence[0]
 
 
+@pytest.mark.parametrize("kind", ["cross_entropy", "nll"])
+@pytest.mark.parametrize("over", [1, None])
+def test_a_softmax_goes_over_the_classes(kind, over):
+    facts = of_loss(kind=kind, before="log_softmax", softmax_dim=over, outputs_shape=(64, 12, 5))
+    causes = diagnose(evidence(facts=facts))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * (over is not None)
+
+
 @pytest.mark.parametrize(
     ("share", "before", "is_one"), [(0.4, "softmax", True), (1 / 3, "softmax", False), (0.4, "sigmoid", False)]
 )

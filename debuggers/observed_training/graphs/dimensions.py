@@ -1,0 +1,78 @@
+"""Follows a dimension through operators that turn and reshape a tensor, and tells whether a softmax goes over it."""
+
+import math
+from typing import Any
+
+from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
+from debuggers.torch_internals.autograd import saved_value
+
+SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
+TURNING = frozenset(["Permute", "T", "Transpose"])
+_RESHAPING = frozenset(["Flatten", "Reshape", "ReshapeAlias", "Squeeze", "UnsafeView", "Unsqueeze", "View"])
+_KEEPING = frozenset(["Alias", "Clone", "Log", "ToCopy"])
+"""Operators of single elements that may stand between a softmax and what takes its classes."""
+_PICKING = frozenset(["Gather", "TakeAlongDim"])
+_FURTHEST = 16
+
+
+def turned_back(node: Any, place: int) -> int | None:
+    """Where a dimension stands in the operand of one of ``TURNING``; None if that is not known."""
+    name, length = operator(node), len(shape_of(node))
+    if name == "T":
+        return length - 1 - place
+    if name == "Permute":
+        return dimension_of((saved_value(node, "dims") or ())[place], length)
+    pair = [dimension_of(saved_value(node, key), length) for key in ("dim0", "dim1")]
+    return pair[1 - pair.index(place)] if place in pair else place
+
+
+def reshaped_back(node: Any, place: int) -> int | None:
+    """Where a dimension stands in the operand of an operator that keeps the order of elements; None if in none.
+
+    It is the one of the same size with as many elements behind each of its own.
+    """
+    ours, theirs = shape_of(node), shape_of(operands(node)[0])
+    size, behind = ours[place], math.prod(ours[place + 1 :])
+    if size < 2 or math.prod(ours) != math.prod(theirs):
+        return None
+    found = (one for one, length in enumerate(theirs) if length == size and math.prod(theirs[one + 1 :]) == behind)
+    return next(found, None)
+
+
+def other_softmax_dim(comparison: Any) -> int | None:
+    """The dimension that a softmax goes over, where what follows takes its classes along another one; else None.
+
+    None, too, for a softmax over dimension 0, which compares rows, and where both dimensions have the same size: the
+    diagonal of a square of scores is that of its columns as well as of its rows.
+
+    Args:
+        comparison: ``nll_loss`` or what gathers the targets' classes: its classes stand in its dimension 1, or ``dim``.
+    """
+    name, inner = operator(comparison), operands(comparison)
+    node = inner[0] if len(inner) == 1 else None
+    length = 0 if node is None else len(shape_of(node))
+    place: int | None
+    if name.startswith("NllLoss"):
+        place = min(1, length - 1)
+    elif name in _PICKING:
+        place = dimension_of(saved_value(comparison, "dim"), length)
+    else:
+        return None
+    for _ in range(_FURTHEST):
+        if node is None or place is None or place < 0:
+            return None
+        name, inner = operator(node), operands(node)
+        if name in SOFTMAXES:
+            shape = shape_of(node)
+            over = dimension_of(saved_value(node, "dim"), len(shape))
+            return over if over and over != place and shape[over] != shape[place] else None
+        if len(inner) != 1:
+            return None
+        if name in TURNING:
+            place = turned_back(node, place)
+        elif name in _RESHAPING:
+            place = reshaped_back(node, place)
+        elif name not in _KEEPING:
+            return None
+        node = inner[0]
+    return None
