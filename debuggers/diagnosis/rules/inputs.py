@@ -14,6 +14,9 @@ LARGE_INPUT = 10.0
 """Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
 UNEVEN = 100.0
 """Ratio of the features' scales from which the largest ones drown the others."""
+IN_FEW = 0.2
+"""A feature's typical standard deviation over the batch, as a share of that of all values, below which the spread lies
+in a few features or between them. Of values in one unit, such as pixels, it is more than half."""
 MOSTLY_EQUAL = 0.8
 """Share of a batch's rows from which one row is what the model is given, whatever the others are."""
 OFTEN_EQUAL = 0.5
@@ -110,10 +113,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
             MODERATE, f"inputs have mean {centre:.3g}, far from 0 for a standard deviation of {spread:.3g}", since=since
         )
     uneven = ratio.median(1.0)
-    if uneven > UNEVEN and size > 1:
-        argument.add(
-            MODERATE, f"the standard deviations of input features differ by a factor of {uneven:,.0f}", since=since
-        )
+    _add_uneven(argument, evidence, uneven, size)
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
         if progress.failed or progress.learnt < 0.3:
@@ -131,12 +131,28 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
             CERTAIN, f"{entering[0]} puts out what inputs of about {entering[1]:.2g} become: the model scales them"
         )
     argument.advice = (
-        f"Standardise inputs with the training set's mean and standard deviation: (x - {centre:.3g}) / {spread:.3g}"
-        + (", each feature with its own." if uneven > UNEVEN else ".")
+        "Standardise each feature with its own mean and standard deviation in the training set, as by mean(0), std(0)."
+        if uneven > UNEVEN
+        else "Standardise inputs with the training set's mean and standard deviation: "
+        f"(x - {centre:.3g}) / {spread:.3g}."
     )
     if argument.cause is None:
         _add_scaled_inside(argument, evidence, size)
     return argument
+
+
+def _add_uneven(argument: Argument, evidence: Evidence, uneven: float, size: float) -> None:
+    """Features of different scales, of inputs that are no smaller than usual, or that are standardised as a whole."""
+    if uneven <= UNEVEN:
+        return
+    std = evidence["inputs/std"].finite
+    text, spread = f"the standard deviations of input features differ by a factor of {uneven:,.0f}", std.median()
+    within = evidence["inputs/batch_std"].finite.median(spread)
+    if within < IN_FEW * spread and size <= LARGE_INPUT:
+        text += f": that of all values is {spread:.2g}, that of a typical feature {within:.2g}"
+        argument.add(0.6, text, since=_first(std))
+    elif size > 1:
+        argument.add(MODERATE, text, since=_first(std))
 
 
 def _add_scaled_inside(argument: Argument, evidence: Evidence, size: float) -> None:

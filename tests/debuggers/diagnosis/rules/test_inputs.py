@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_evidence import STEPS, evidence
+from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
@@ -129,3 +129,20 @@ def test_what_a_model_scales_itself_is_seen_by_what_its_first_layer_puts_out(spr
     signals = {"inputs/mean": np.zeros(STEPS), "inputs/std": np.full(STEPS, 30.0)}
     made = evidence(facts=facts, tensors={"output_std": {"fc": np.full(STEPS, spread)}}, **signals)
     assert [cause.code for cause in diagnose(made)] == found
+
+
+@pytest.mark.parametrize(("uneven", "within", "last", "found"), [
+    (2000.0, 0.1, 1.3, ["inputs_not_normalized"]),
+    (2000.0, 0.1, 0.05, []), (2000.0, 0.6, 1.3, []), (60.0, 0.1, 1.3, []),
+])  # fmt: skip
+def test_values_that_are_standardised_as_a_whole_leave_features_of_other_units_apart(uneven, within, last, found):
+    """Pixels of a border vary little, too, but they are in the unit of the others: a typical one varies by as much."""
+    loss = np.geomspace(2.3, last, STEPS)
+    signals = {"mean": 0.0, "std": 0.99, "scale_ratio": uneven, "batch_std": within}
+    told = evidence(
+        facts=of_loss(), loss=loss, baseline_loss=np.full(STEPS, 2.3),
+        **{f"inputs/{name}": np.full(STEPS, value) for name, value in signals.items()},
+    )  # fmt: skip
+    causes = diagnose(told)
+    assert [cause.code for cause in causes] == found
+    assert not found or causes[0].advice.startswith("Standardise each feature with its own mean")
