@@ -83,7 +83,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``,
             ``square``, ``abs``; ``""`` for none.
         bounded_by: Of a loss of ``OF_VALUES``, the activation that bounds what it compares, also if constants multiply
-            it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors; ``""`` for none.
+            it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors, ``unit_vector`` for
+            vectors divided by their lengths, ``recurrent_state`` for states of an LSTM or GRU; ``""`` for none.
         times: The product of these constants.
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.

@@ -15,10 +15,14 @@ from debuggers.diagnosis.rules.updates import TRIAL, UNDER_WAY, travelled
 RANGES = dict.fromkeys(POSITIVE, (0.0, np.inf)) | {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
     "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf),
-    "cosine": (-1.0, 1.0), "silu": (-0.279, np.inf),
+    "cosine": (-1.0, 1.0), "unit_vector": (-1.0, 1.0), "recurrent_state": (-1.0, 1.0), "silu": (-0.279, np.inf),
     "gelu": (-0.17, np.inf), "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
 }  # fmt: skip
 """What activations can put out: bounds that they reach, or only approach."""
+_WITHOUT_ACTIVATION = {
+    "unit_vector": "the division of vectors by their length", "recurrent_state": "the state of a recurrent layer"
+}  # fmt: skip
+"""What else bounds outputs, and what it is called."""
 
 
 def target_out_of_range(evidence: Evidence) -> Argument:
@@ -39,7 +43,10 @@ def target_out_of_range(evidence: Evidence) -> Argument:
                     f"only from {bounds[0]:g} to {bounds[1]:g}",
                     since=int(low.steps[0]),
                 )
-                argument.advice = f"Remove {squashing} from the model's end, or scale the targets into its range."
+                remedy = f"Remove {squashing} from the model's end"
+                if loss.bounded_by == "recurrent_state":
+                    remedy = f"Put a linear layer behind {squashing}"
+                argument.advice = f"{remedy}, or scale the targets into its range."
         if loss.kind in ("bce", "bce_with_logits") and (smallest < 0 or largest > 1):
             argument.add(CERTAIN, f"targets reach from {smallest:.3g} to {largest:.3g}; {loss.kind} expects 0 to 1")
             argument.advice = "Bring targets to 0 and 1, such as (targets + 1) / 2 for -1 and 1."
@@ -55,10 +62,13 @@ def target_out_of_range(evidence: Evidence) -> Argument:
 def _bounds(loss: LossFacts) -> tuple[tuple[float, float] | None, str]:
     """Between which values outputs lie, and by what; None where that is not known."""
     known = RANGES.get(loss.bounded_by or loss.before)
+    squashing = _WITHOUT_ACTIVATION.get(loss.bounded_by, loss.bounded_by or loss.before)
+    if loss.bounded_by in _WITHOUT_ACTIVATION and loss.terms > 1:  # the targets may be those of another head
+        return None, ""
     if known is None or not loss.times or loss.times == 1:
-        return known, loss.bounded_by or loss.before
+        return known, squashing
     ends = sorted(loss.times * end for end in known)
-    return (ends[0], ends[1]), f"{loss.bounded_by} times {loss.times:.3g}"
+    return (ends[0], ends[1]), f"{squashing} times {loss.times:.3g}"
 
 
 def _stand_for_rows(evidence: Evidence, loss: LossFacts) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from debuggers.observed_training.graphs.bounded_states import is_divided_by_its_length, is_recurrent_state
 from debuggers.observed_training.graphs.cosines import are_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
@@ -56,16 +57,21 @@ def _number(value: Any) -> float | None:
 def bounded_by(node: Any) -> tuple[str, float]:
     """Returns the activation that bounds what a node puts out, and what it is multiplied with by constants after it.
 
-    The mean of bounded values is bounded as they are. ``cosine`` are cosine similarities of trained vectors; ``""`` and
-    0 where there is neither, or a number is added in between.
+    The mean of bounded values is bounded as they are. ``cosine`` are cosine similarities of trained vectors,
+    ``unit_vector`` vectors divided by their own lengths, ``recurrent_state`` the states of an LSTM or GRU; ``""`` and 0
+    where there is none of these, or a number is added in between.
     """
-    factor = 1.0
+    factor, place = 1.0, 0
     for _ in range(_FURTHEST):
         if node is None or is_leaf(node):
             break
         name, inner = operator(node), operands(node)
         if are_cosines(node):
             return "cosine", abs(factor)
+        if is_divided_by_its_length(node):
+            return "unit_vector", abs(factor)
+        if is_recurrent_state(node, place):
+            return "recurrent_state", abs(factor)
         if found := activation_of(name, node):
             return found, factor
         if name in ("Hardtanh", "Clamp"):
@@ -79,7 +85,7 @@ def bounded_by(node: Any) -> tuple[str, float]:
             factor = factor * number if name == "Mul" else factor / number
         elif name not in PASSING and name != "Mean":
             break
-        node = inner[0]
+        node, place = node.next_functions[0]
     return "", 0.0
 
 

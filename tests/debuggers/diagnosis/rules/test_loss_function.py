@@ -40,6 +40,15 @@ def test_targets_outside_of_cosines_times_a_constant_are_out_of_range(times, lar
     assert ("target_out_of_range" in [one.code for one in found]) is is_one
 
 
+@pytest.mark.parametrize("bounded_by", ["unit_vector", "recurrent_state"])
+@pytest.mark.parametrize(("largest", "terms", "is_one"), [(1.04, 1, False), (1.06, 1, True), (4.0, 2, False)])
+def test_targets_outside_of_unit_vectors_and_states_are_out_of_range(bounded_by, largest, terms, is_one):
+    facts = of_loss(kind="mse", bounded_by=bounded_by, times=1.0, terms=terms, outputs_shape=(64, 3))
+    values = {"targets/min": np.zeros(STEPS), "targets/max": np.full(STEPS, largest)}
+    found = diagnose(evidence(facts=facts, **values))
+    assert ("target_out_of_range" in [one.code for one in found]) is is_one
+
+
 @pytest.mark.parametrize(("bound", "is_one"), [(1.0, True), (0.07, True), (1.01, False), (14.0, False), (0.0, False)])
 def test_cosines_are_no_logits_without_a_scale(bound, is_one):
     causes = diagnose(evidence(facts=of_loss(bound=bound, outputs_shape=(64, 10), targets_shape=(64,))))
