@@ -116,8 +116,19 @@ class LossTerms:
             return [replace(known[0], factor=math.copysign(way.factor, known[0].factor))]
         if math.prod(shape_of(node)) > 1:
             # Parts of one term, such as both summands of a binary cross entropy.
-            return known[: 1 if len({term.kind for term in known}) == 1 else None] or found[:1]
+            return known[: 1 if len({term.kind for term in known}) == 1 else None] or _first_of(found, node, way)
         return found
+
+
+def _first_of(found: list[Term], node: Any, way: Way) -> list[Term]:
+    """The first of the parts of a term, with the shape of one that meets each row of a constant.
+
+    Only where another part has fewer elements, so that it was expanded, too, to what is reduced as it is: pairs that
+    are meant, such as those of kernels, are added to pairs.
+    """
+    paired = next((term.paired for term in found if term.paired), ())
+    is_meant = way.opaque or all(shape_of(one) == shape_of(node) for one in operands(node))
+    return found[:1] if is_meant or not paired else [replace(found[0], paired=paired)]
 
 
 def _paired(name: str, node: Any, inner: list[Any]) -> tuple[int, ...]:

@@ -240,6 +240,21 @@ def test_broadcasting_is_told_with_both_shapes():
 
 
 @pytest.mark.parametrize(
+    ("loss_of", "broadcast"),
+    [
+        pytest.param(lambda o: (o.exp() - VALUES[:, 0] * o).mean(), True, id="Poisson's"),
+        pytest.param(lambda o: (o.exp() - VALUES * o).mean(), False, id="Poisson's of columns"),
+        pytest.param(lambda o: (o.exp()[:, 0] - VALUES[:, 0] * o[:, 0]).mean(), False, id="Poisson's of rows"),
+        pytest.param(lambda o: (o + VALUES[:, 0] * (-o).exp()).mean(), True, id="of an exponential distribution"),
+        pytest.param(lambda o: (o * o.T - 2 * o * VALUES[:, 0]).mean(), False, id="of kernels"),
+        pytest.param(lambda o: (o.square() - 2 * o * VALUES[:, 0]).exp().mean(), False, id="of distances"),
+    ],
+)
+def test_a_column_and_a_row_in_a_sum_are_broadcast(loss_of, broadcast):
+    assert viewed(loss_of, units=1).facts.broadcast is broadcast
+
+
+@pytest.mark.parametrize(
     "loss_of",
     [
         lambda o: functional.poisson_nll_loss(o, SHARES),
