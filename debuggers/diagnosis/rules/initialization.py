@@ -13,8 +13,14 @@ from debuggers.diagnosis.series import Series
 
 USUAL_GAINS = (0.05, 5.0)
 """Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
+LARGEST_GAIN = 5 / 3
+"""The largest that torch recommends for one of its activations, that of tanh."""
 RESTORED = 0.3
 """Standard deviation of a normalisation's outputs from which what entered it was more than its epsilon."""
+DROWNS = 10.0
+"""Times by which biases spread further than what a layer puts out varies from row to row."""
+MOSTLY = 0.9
+"""Share of a layer's units that are dead, or of its outputs that are zero, from which next to nothing passes it."""
 FEWEST_LOOKS = 10
 """Sampled steps after which an output that has always been zero is not just about to begin."""
 ONE_SIGN = 1.0
@@ -31,38 +37,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
     argument = Argument("poor_initialization")
     facts = evidence.facts
     normalised = any("Norm" in layer.kind for layer in facts.layers)
-    wrong = {name: gain for name, gain in gains(facts).items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
-    wrong = {name: gain for name, gain in wrong.items() if gain > 1 or not _is_rescaled(evidence, name)}
-    if wrong:
-        name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
-        size = "large" if wrong[name] > 1 else "small"
-        decades = abs(np.log10(wrong[name]))
-        strength = 0.85 if decades > 2 else STRONG if decades > 1 else 0.5
-        argument.add(
-            strength,
-            f"the standard deviation of {name} times √fan_in is {wrong[name]:.2g} "
-            f"at first, too {size}: 0.6 to 1.4 is usual",
-            since=0,
-            where=list(wrong)[:5],
-        )
-    if off := _off_centre(facts):
-        name = max(off, key=lambda key: off[key])
-        wrong |= off
-        argument.add(
-            STRONG,
-            f"the weights of {name} are nearly all of one sign: their mean times fan_in is {off[name]:.3g} at first, "
-            "initialisations have a mean of 0",
-            since=0,
-            where=list(off)[:5],
-        )
-    if empty := _all_zero(facts):
-        wrong |= dict.fromkeys(empty, 0.0)
-        argument.add(
-            0.85,
-            f"all {len(empty)} weights of the model are zero at first: each takes the gradient from the others",
-            since=0,
-            where=empty[:5],
-        )
+    wrong = _add_first_values(argument, evidence)
     _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
     _add_reach(argument, evidence)
     loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
@@ -83,15 +58,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
     early = ratio.until(int(ratio.steps[0]) + EARLY).values if len(ratio) else ratio.values
     if argument.cause is not None and not wrong and float(early.max(initial=0.0)) > LARGE_RATIO:
         argument.against(MODERATE, "the weights are at a usual scale, and their first updates are large")
-    if still := _zero_for_good(evidence):
-        wrong |= dict.fromkeys(still, 0.0)
-        argument.add(
-            CERTAIN,
-            f"the weight of {', '.join(still[:3])} is zero at first, and all that it puts out is zero at each sampled "
-            "step: what reads zeros passes no gradient back to move it",
-            since=0,
-            where=still[:5],
-        )
+    wrong |= _add_zeros(argument, evidence)
     progress, is_tiny = progress_of(evidence), ratio.median() < SMALL_RATIO
     if argument.cause is not None and progress is not None:
         if not wrong and is_tiny:
@@ -101,10 +68,126 @@ def poor_initialization(evidence: Evidence) -> Argument:
         elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
-        "Initialise with torch.nn.init.kaiming_normal_ before ReLU, xavier_normal_ "
-        "before tanh and sigmoid, and biases with 0."
+        "Initialise with torch.nn.init.kaiming_normal_ before ReLU, xavier_normal_ before tanh and sigmoid, biases "
+        "with 0, and widths of functions that fall to zero at the size of what enters them."
     )
     return argument
+
+
+def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float]:
+    """Adds parameters whose first values are at a wrong scale; returns their names with the number that says so."""
+    facts = evidence.facts
+    wrong = {name: gain for name, gain in gains(facts).items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
+    wrong = {name: gain for name, gain in wrong.items() if gain > 1 or not _is_rescaled(evidence, name)}
+    if wrong:
+        name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
+        size = "large" if wrong[name] > 1 else "small"
+        decades = abs(np.log10(wrong[name]))
+        strength = 0.85 if decades > 2 else STRONG if decades > 1 else 0.5
+        argument.add(
+            strength,
+            f"the standard deviation of {name} times √fan_in is {wrong[name]:.2g} "
+            f"at first, too {size}: 0.6 to 1.4 is usual",
+            since=0,
+            where=list(wrong)[:5],
+        )
+    _add_gain_of_all(argument, facts)
+    if drowning := _drowning_biases(evidence):
+        name = max(drowning, key=lambda key: drowning[key])
+        wrong |= drowning
+        argument.add(
+            0.85,
+            f"{name} has a standard deviation of {drowning[name]:.3g} at first, more than {DROWNS:g} times what its "
+            "layer's outputs vary by from row to row: inputs hardly count",
+            since=0,
+            where=list(drowning)[:5],
+        )
+    if off := _off_centre(facts):
+        name = max(off, key=lambda key: off[key])
+        wrong |= off
+        argument.add(
+            STRONG,
+            f"the weights of {name} are nearly all of one sign: their mean times fan_in is {off[name]:.3g} at first, "
+            "initialisations have a mean of 0",
+            since=0,
+            where=list(off)[:5],
+        )
+    if empty := _all_zero(facts):
+        wrong |= dict.fromkeys(empty, 0.0)
+        argument.add(
+            0.85,
+            f"all {len(empty)} weights of the model are zero at first: each takes the gradient from the others",
+            since=0,
+            where=empty[:5],
+        )
+    return wrong
+
+
+def _add_zeros(argument: Argument, evidence: Evidence) -> dict[str, float]:
+    """Adds weights that can never move, since zeros enter or leave them from the first step on; returns their names."""
+    wrong: dict[str, float] = {}
+    if still := _zero_for_good(evidence):
+        wrong |= dict.fromkeys(still, 0.0)
+        argument.add(
+            CERTAIN,
+            f"the weight of {', '.join(still[:3])} is zero at first, and all that it puts out is zero at each sampled "
+            "step: what reads zeros passes no gradient back to move it",
+            since=0,
+            where=still[:5],
+        )
+    if bias := _moves_alone(evidence):
+        wrong[bias] = 0.0
+        argument.add(
+            STRONG,
+            f"from the first step on the gradients of all weights are exactly zero, and that of {bias} is not: what "
+            "the last weights are multiplied with is zero for every input",
+            since=0,
+            where=[bias],
+        )
+    return wrong
+
+
+def _moves_alone(evidence: Evidence) -> str:
+    """The bias that has a gradient though no weight ever had one; "" if there is none.
+
+    The gradient of a layer's weights is the product of what enters it and of its bias's gradient. None where a
+    layer puts out the zeros, see ``dead_units``, where float16 may make them, and of inputs that are zero themselves.
+    """
+    facts, gradients = evidence.facts, evidence.of_tensors("gradient_rms")
+    trained = [one for one in facts.parameters if one.role in ("trained", "unchanged")]
+    weights = [gradients[one.name] for one in trained if len(one.shape) > 1 and one.name in gradients]
+    is_still = bool(weights) and all(len(one) >= FEWEST_LOOKS and not one.values.any() for one in weights)
+    zeros = (series.finite for kind in ("dead_units", "output_zeros") for series in evidence.of_tensors(kind).values())
+    are_dead = any(len(one) and one.first > MOSTLY for one in zeros)
+    if not is_still or are_dead or facts.mixed_precision == "float16" or not evidence["inputs/std"].finite.median(0.0):
+        return ""
+    biases = [one.name for one in trained if len(one.shape) == 1 and one.name in gradients]
+    return next((name for name in biases if gradients[name].finite.median(0.0) > 0), "")
+
+
+def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
+    """Weights that are all too large, each by not enough to be told alone, as of a constant for every layer."""
+    known = sorted(gains(facts).values())
+    if len(known) > 2 and known[0] > 2 * LARGEST_GAIN:
+        argument.add(
+            MODERATE,
+            f"the standard deviations of all {len(known)} weights times √fan_in are {known[0]:.2g} and more at first",
+        )
+
+
+def _drowning_biases(evidence: Evidence) -> dict[str, float]:
+    """First deviations of the biases of layers, but for the last, that hardly put out anything else.
+
+    The last layer's may be what each output is on average.
+    """
+    varies = evidence.of_tensors("output_batch_std")
+    biases = [one for one in evidence.facts.parameters if one.name.endswith(".bias") and one.role != "frozen"]
+    known = {one.name: (one.std, varies.get(one.name.removesuffix(".bias"))) for one in biases[:-1]}
+    return {
+        name: std
+        for name, (std, series) in known.items()
+        if std > USUAL_GAINS[1] and series is not None and len(series.finite) and std > DROWNS * series.finite.first
+    }
 
 
 def _weigh_inputs(argument: Argument, evidence: Evidence) -> None:
@@ -217,14 +300,15 @@ def gains(facts: Facts) -> dict[str, float]:
 def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
     """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
 
-    A layer whose weights have the gain g puts out g times the root mean square of what enters it.
+    A layer whose weights have the gain g puts out g times the root mean square of what enters it, beside its biases.
     """
     facts, outputs = evidence.facts, evidence.of_tensors("output_std")
     first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
     gain = gains(facts).get(f"{first}.weight", 0.0)
     if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
         return None
-    return first, series.first / gain
+    spread = next((one.std for one in facts.parameters if one.name == f"{first}.bias"), 0.0)
+    return first, float(np.sqrt(max(0.0, series.first**2 - spread**2))) / gain
 
 
 def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, normalised: bool) -> None:

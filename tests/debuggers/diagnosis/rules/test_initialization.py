@@ -112,3 +112,48 @@ def _starting(*weights, outputs=1.0, is_sampled=True):
 )
 def test_weights_of_one_sign_or_all_zero_and_first_outputs_far_off_the_targets_are_a_wrong_start(found, is_one):
     assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+def _of_layers(*parameters, tensors, learnt=0.05):
+    """A training whose loss falls by some share, with a series of one value for each signal of a tensor."""
+    looks = {
+        name: {of: Series(STEPS, np.full(12, value)) for of, value in each.items()} for name, each in tensors.items()
+    }
+    flat = {name: Series(STEPS, np.full(12, value)) for name, value in [("inputs/std", 1.0), ("baseline_loss", 2.3)]}
+    return Evidence(
+        series=flat | {"loss": Series(STEPS, np.linspace(2.3, 2.3 * (1 - learnt), 12))},
+        tensors=looks,
+        facts=Facts(
+            steps=12, parameters=parameters, layers=tuple(LayerFacts(name=str(at), kind="Linear") for at in range(3)),
+            loss=LossFacts(kind="cross_entropy", reduction="mean"),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "std", "varies", "is_one"), [
+    ("0", 28.0, 0.15, True), ("0", 28.0, 5.0, False), ("0", 4.0, 0.15, False), ("1", 28.0, 0.15, False),
+])  # fmt: skip
+def test_biases_that_drown_what_varies_are_a_wrong_start_except_for_those_of_the_outputs(layer, std, varies, is_one):
+    biases = [ParameterFacts(name=f"{at}.bias", shape=(48,), std=std if at == layer else 0.1) for at in "01"]
+    found = _of_layers(*biases, tensors={"output_batch_std": {"0": varies, "1": varies}})
+    assert [cause.code for cause in diagnose(found)] == ["poor_initialization"] * is_one
+
+
+@pytest.mark.parametrize(("least", "is_one"), [(0.6, True), (0.4, False)])
+def test_weights_that_are_all_somewhat_too_large_are_a_wrong_start(least, is_one):
+    """One of 48 inputs is above what a single weight may be; those of 36 are at 3.6 or 2.4."""
+    sizes = {"0": (0.8, 48), "1": (least, 36), "2": (least, 36)}
+    weights = [ParameterFacts(name=f"{at}.weight", shape=(8, many), std=std) for at, (std, many) in sizes.items()]
+    found = _of_layers(*weights, tensors={}, learnt=0.4)
+    assert [cause.code for cause in diagnose(found)] == ["poor_initialization"] * is_one
+
+
+@pytest.mark.parametrize(("weight", "bias", "zeros", "is_one"), [
+    (0.0, 0.05, 0.0, True), (1e-9, 0.05, 0.0, False), (0.0, 0.0, 0.0, False), (0.0, 0.05, 1.0, False),
+])  # fmt: skip
+def test_a_bias_that_moves_alone_says_that_zeros_enter_its_layer_from_the_start(weight, bias, zeros, is_one):
+    parameters = ParameterFacts(name="2.weight", shape=(3, 24), std=0.1), ParameterFacts(name="2.bias", shape=(3,))
+    found = _of_layers(
+        *parameters, tensors={"gradient_rms": {"2.weight": weight, "2.bias": bias}, "output_zeros": {"1": zeros}}
+    )
+    assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one
