@@ -154,6 +154,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         inputs, outputs, targets: The first batch's; None if not seen.
         backward_passes: The most frequent number of backward passes a step.
         trained_with_others: Whether backward passes of other models come between its steps, as in a GAN.
+        trained_in_parts: Whether another session of the process trained parameters that are frozen here.
         eval_steps: Training steps in eval mode, though the model has layers that act otherwise there.
         train_validations: Validations in training mode, though the model has such layers.
         validations: Validations that were seen.
@@ -181,6 +182,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     targets: BatchFacts | None = None
     backward_passes: int = 1
     trained_with_others: bool = False
+    trained_in_parts: bool = False
     eval_steps: int = 0
     train_validations: int = 0
     validations: int = 0

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from debuggers.detectors import Finding
 from debuggers.detectors.finding import name_some
@@ -20,6 +21,8 @@ FIRST_LOOK = 25
 LOOK_EVERY = 100
 STILL = 1e-6
 """Below this relative change over all steps, weights count as standing still."""
+_TRAINED_BY: Any = torch.utils.weak.WeakIdKeyDictionary()
+"""Of each parameter of the process that had a gradient at a step: the mark of the watch that saw it last."""
 _RULES = {
     "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
     "idle_optimizer": f"|Δw| / |w| of the parameters of one of several optimizers is below {STILL:g}, others' move",
@@ -35,6 +38,7 @@ class ParameterRoles:
     Attributes:
         parameters: All of them, without aliases.
         frozen: Those that require no gradient.
+        trained_elsewhere: Those of the frozen ones that another watch of the process saw with gradients.
         without_gradient: Those that require one and never had it at a step.
         lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before;
             without those outside of the optimizer.
@@ -46,6 +50,7 @@ class ParameterRoles:
 
     parameters: tuple[str, ...]
     frozen: tuple[str, ...]
+    trained_elsewhere: tuple[str, ...]
     without_gradient: tuple[str, ...]
     lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
@@ -81,6 +86,7 @@ class ParameterWatch:
     ) -> None:
         self._parameters, self._optimizer = parameters, optimizer
         self._arrivals, self._announce = arrivals, announce
+        self._mark = object()
         self._seen: set[str] = set()
         self._absent_since: dict[str, int] = {}
         self._last: list[torch.Tensor] = []
@@ -108,6 +114,7 @@ class ParameterWatch:
             absent = self._seen.difference(found.names)
             self._absent_since = {name: self._absent_since.get(name, self._steps) for name in absent}
             self._seen.update(found.names)
+            _TRAINED_BY.update((parameter, self._mark) for parameter in found.parameters)
             self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
         if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
             self.compare_weights()
@@ -154,9 +161,13 @@ class ParameterWatch:
         latest = self._steps - max(
             FIRST_LOOK, self._steps / 2
         )  # parts that are trained in turn may be without for less
+        frozen = [name for name, parameter in named.items() if not parameter.requires_grad]
         return ParameterRoles(
             parameters=tuple(named),
-            frozen=tuple(name for name, parameter in named.items() if not parameter.requires_grad),
+            frozen=tuple(frozen),
+            trained_elsewhere=tuple(
+                name for name in frozen if _TRAINED_BY.get(named[name], self._mark) is not self._mark
+            ),
             without_gradient=tuple(name for name in trainable if name not in self._seen and name not in not_kept),
             lost_gradient=tuple(
                 name

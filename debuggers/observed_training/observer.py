@@ -232,6 +232,7 @@ class TrainingObserver:
                 targets=self._losses.targets,
                 backward_passes=self.passes.usual_passes,
                 trained_with_others=_OFTEN * self._others > self._steps,
+                trained_in_parts=watch is not None and bool(watch.roles().trained_elsewhere),
                 eval_steps=eval_steps,
                 validations=self.calls.validations.count,
                 train_validations=self.calls.validations.in_training_mode,

@@ -125,7 +125,11 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
 
 
 def frozen_parameters(evidence: Evidence) -> Argument:
-    """Many parameters are frozen and training gets nowhere: frozen backbones that are good enough are healthy."""
+    """Many parameters are frozen and training gets nowhere: frozen backbones that are good enough are healthy.
+
+    What had gradients until late was trained, and frozen behind it. Where another session has trained some of them, as
+    in boosting, parts are trained in turn: the others' turn comes.
+    """
     argument = Argument("frozen_parameters")
     names, progress = _with_role(evidence, "frozen"), progress_of(evidence)
     share = _share(evidence, names)
@@ -137,11 +141,11 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         )
         argument.advice = "Switch them on again before the model's own step: model.requires_grad_(True)."
         return argument
-    if not names or progress is None:
+    names = [name for name in names if not _was_trained(evidence, name)]
+    share = _share(evidence, names)
+    if not names or progress is None or share < 0.2:
         return argument
-    if share < 0.2:
-        return argument
-    fresh = fresh_weights(evidence, "frozen")
+    fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
     matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
@@ -165,6 +169,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
     elif progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    if evidence.facts.trained_in_parts:
+        argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
     argument.advice = (
         "Unfreeze them if that is not intended: for p in model.parameters(): "
         "p.requires_grad_(True), before the optimizer is made."
@@ -177,6 +183,12 @@ def _gradients_ended(evidence: Evidence) -> bool:
     known = [series.steps[-1] for series in evidence.of_tensors("gradient_rms").values() if len(series)]
     sampled = next((series.steps for series in evidence.of_tensors("output_std").values() if len(series)), ())
     return bool(known) and len(sampled) >= FEWEST_SAMPLED and max(known) < sampled[len(sampled) // 2]
+
+
+def _was_trained(evidence: Evidence, name: str) -> bool:
+    """Whether a parameter had gradients in the second half of the steps."""
+    known = evidence.of_tensors("gradient_rms").get(name)
+    return known is not None and len(known) > 0 and 2 * int(known.steps[-1]) > evidence.facts.last_step
 
 
 def _is_little(fresh: float, matrices: float, learnt: float) -> bool:

@@ -130,6 +130,19 @@ def test_frozen_and_unused_parameters_are_named():
     assert not debugger.watch.sees_movement
 
 
+def test_what_is_frozen_and_another_watch_has_seen_with_gradients_is_known():
+    model = network()
+    model[0].requires_grad_(False)
+    first, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+    model.requires_grad_(False)
+    model[0].requires_grad_(True)
+    second, _ = train(model, [torch.optim.SGD(model.parameters(), lr=0.1)], steps=2)
+    model.requires_grad_(False)
+
+    assert first.watch.roles().trained_elsewhere == ("0.weight", "0.bias")
+    assert second.watch.roles().trained_elsewhere == ("1.weight", "1.bias", "3.weight", "3.bias")
+
+
 def test_a_parameter_that_is_replaced_is_compared_from_then_on_and_not_kept():
     import gc
     import weakref

@@ -1,7 +1,10 @@
 """Signs of parameters that take no part, beside those of which each cause has one in the tests of all rules."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from msgspec.structs import replace as with_fields
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, InvariantFacts, LayerFacts, LossFacts, ParameterFacts
@@ -82,6 +85,24 @@ def test_norms_alone_leave_a_model_of_random_projections(roles, std, falls_to, i
     codes = [cause.code for cause in diagnose(_of_roles(*roles, std=std, falls_to=falls_to))]
 
     assert ("frozen_parameters" in codes) == is_one
+
+
+@pytest.mark.parametrize(("until", "is_one"), [(101, False), (99, True)])
+def test_what_had_gradients_until_late_was_frozen_behind_its_training(until, is_one):
+    evidence = _of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    known = Series(np.arange(until), np.ones(until))
+    tensors = {"gradient_rms": {f"{place}.weight": known for place in range(2)}}
+    found = replace(evidence, tensors=tensors, facts=with_fields(evidence.facts, last_step=199))
+
+    assert ("frozen_parameters" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_parts_that_another_session_has_trained_are_frozen_in_turn(in_parts):
+    evidence = _of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    causes = diagnose(replace(evidence, facts=with_fields(evidence.facts, trained_in_parts=in_parts)))
+
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == (not in_parts)
 
 
 @pytest.mark.parametrize(("last", "is_one"), [(3, True), (40, False)])
