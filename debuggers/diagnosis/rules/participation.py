@@ -18,6 +18,12 @@ FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
 RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4, "RNNCell": 1, "GRUCell": 3, "LSTMCell": 4}
 """Recurrent layers, with the number of gates whose weights stand one below the other."""
+LITTLE = 0.3
+"""Share of what there is to learn, below which little of it was."""
+WITHIN = 3.0
+"""Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
+SAMPLED = 512
+"""Elements of a weight, about, of which its mean and deviation are known."""
 ALL = 0.999
 """Share of a model's weights from which none is trained."""
 
@@ -156,6 +162,14 @@ def frozen_parameters(evidence: Evidence) -> Argument:
             weight,
             f"{some_of(fresh, 3)} still have the spread of PyTorch's default initialisation: nothing trained them",
         )
+    new = _new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
+    if new:
+        argument.add(
+            0.6,
+            f"{new} is frozen as PyTorch initialised it, between layers that were trained before it and what is "
+            f"trained behind it, and the loss fell by {progress.fell:.0%} only: it is new, and was to be trained",
+            where=[new],
+        )
     if len(matrices) > 1 and set(matrices) <= set(fresh):
         argument.add(
             MODERATE, f"none of the {len(matrices)} weights is trained, up to the outputs: they stay random projections"
@@ -193,7 +207,7 @@ def _was_trained(evidence: Evidence, name: str) -> bool:
 
 def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
     """Whether what a model has learnt is little for such a share of its matrices that nothing trained."""
-    return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else 0.3)
+    return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else LITTLE)
 
 
 def fresh_weights(evidence: Evidence, role: str) -> list[str]:
@@ -221,6 +235,32 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
         if is_xavier or (scale > 0 and abs(one.std * scale - 1) < 0.25):
             found.append(one.name)
     return found
+
+
+def _new_behind_trained(evidence: Evidence) -> str:
+    """The frozen weight that nothing trained, with one before it that was and a trained one behind it; "" if none is.
+
+    The first values of linear layers and convolutions are uniform, up to one over the root of their fan-in. The sample
+    of n has a mean within their deviation over √n and, since their kurtosis is 9/5, a deviation within √(0.2/n) of it.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    weights = [
+        one
+        for one in evidence.facts.parameters
+        if len(one.shape) > 1 and kinds.get(one.name.rpartition(".")[0], "").startswith(("Linear", "Conv"))
+    ]
+    was_trained, found = False, ""
+    for one in weights:
+        if one.role == "trained" and found:
+            return found
+        if one.role != "frozen":
+            continue
+        count, usual = min(SAMPLED, int(np.prod(one.shape))), 1 / np.sqrt(3 * np.prod(one.shape[1:]))
+        errors = abs(one.std / usual - 1) / np.sqrt(0.2 / count), abs(one.mean) / usual * np.sqrt(count)
+        is_new = max(errors) < WITHIN
+        found = one.name if is_new and was_trained else found
+        was_trained |= not is_new
+    return ""
 
 
 def no_update(evidence: Evidence) -> Argument:

@@ -171,3 +171,21 @@ def test_a_head_on_features_that_nothing_trained_has_to_grow_far(role, first):
     facts = Facts(steps=120, parameters=(body, head), loss=LossFacts(kind="mse", reduction="mean"))
     found = {name: Series(np.arange(120), values) for name, values in series.items()}
     assert diagnose(Evidence(series=found, facts=facts))[0].code == first
+
+
+@pytest.mark.parametrize(("deviations", "last", "is_one"), [
+    ((1.3, 1.0), 1.8, True),
+    ((1.3, 1.2), 1.8, False),  # a body that was trained up to its end
+    ((1.3, 1.0), 0.3, False),
+])  # fmt: skip
+def test_a_new_layer_that_is_frozen_with_the_trained_body_before_it_was_to_be_trained(deviations, last, is_one):
+    """In units of the deviation that PyTorch's first weights have, with 144 of which the sample's errs by 4 %."""
+    parameters = [
+        ParameterFacts(name=f"{place}.weight", shape=(12, 12), std=times / 6, role="frozen")
+        for place, times in enumerate(deviations)
+    ]
+    head = ParameterFacts(name="2.weight", shape=(3, 12), std=1 / 6)
+    layers = tuple(LayerFacts(name=str(place), kind="Linear") for place in range(3))
+    loss = Series(np.arange(200), np.concatenate([np.full(3, 2.3), np.full(197, last)]))
+    found = Evidence(series={"loss": loss}, facts=Facts(steps=200, parameters=(*parameters, head), layers=layers))
+    assert [cause.code for cause in diagnose(found)] == ["frozen_parameters"] * is_one
