@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Container
 from typing import Any
 
-from debuggers.observed_training.graphs.dimensions import SOFTMAXES
+from debuggers.observed_training.graphs.dimensions import SOFTMAXES, TURNING, turned_back
 from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
 from debuggers.observed_training.graphs.over_batch import (
     MOST_NODES,
@@ -149,7 +149,7 @@ def _mixes(node: Any, given: tuple[int, ...]) -> str:
         return _softmax(node, shape_of(node), given)
     if name in _VIEWS and len(inner := operands(node)) == 1:
         before, after = shape_of(inner[0]), shape_of(node)
-        if _moves_batch(before, after, rows):
+        if _moves_batch(before, after, rows) or (after[:1] == (rows,) and _restores_shape(inner[0], after)):
             return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
     if name.startswith(_ATTENTION) and len(shape := shape_of(node)) == 4:
         return _attention(node, shape[0], shape[2], given)
@@ -194,6 +194,19 @@ def _moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> 
     """
     old, new = _spans(before, rows), _spans(after, rows)
     return bool(old) and bool(new) and not _any_within(old, after) and not _any_within(new, before)
+
+
+def _restores_shape(node: Any, after: tuple[int, ...]) -> bool:
+    """Whether a reshape gives the shape, and not the order, from before dimension 0 was turned away.
+
+    Its sizes may be multiples of one another, so that they would not tell.
+    """
+    while operator(node) == "Clone" and operands(node):
+        node = operands(node)[0]
+    if operator(node) not in TURNING or not after or turned_back(node, 0) == 0:
+        return False
+    order, before = ([size for size in shape if size > 1] for shape in (shape_of(node), after))
+    return shape_of(operands(node)[0]) == after and order != before
 
 
 def _spans(shape: tuple[int, ...], rows: int) -> list[tuple[int, int]]:

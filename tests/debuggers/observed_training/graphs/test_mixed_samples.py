@@ -113,6 +113,22 @@ def test_samples_that_are_apart_are_so_whatever_their_number(name, rows):
     assert found(APART[name], rows) == ""
 
 
+@pytest.mark.parametrize(
+    ("read", "is_mixed"),
+    [
+        pytest.param(lambda x: x.transpose(0, 1).reshape(x.shape), True, id="turned and reshaped back"),
+        pytest.param(lambda x: x.permute(1, 2, 0).reshape(x.shape), True, id="turned away and reshaped back"),
+        pytest.param(lambda x: x.transpose(0, 1).contiguous().transpose(0, 1), False, id="turned back"),
+        pytest.param(lambda x: x.transpose(1, 2).reshape(x.shape), False, id="turned in each sample"),
+        pytest.param(lambda x: x[:, :1].transpose(0, 1).reshape(len(x), 1, -1), False, id="turned around one place"),
+    ],
+)
+def test_a_reshape_to_the_shape_before_turning_mixes_where_sizes_are_multiples(read, is_mixed):
+    codes = torch.arange(18).view(3, 6) % 7
+
+    assert bool(found(Reader(lambda x: read(x * 2).mean(1)), inputs=codes)) is is_mixed
+
+
 def test_scores_of_one_list_may_compete():
     scores = nn.Sequential(nn.Linear(3, 1), nn.Softmax(0))
     assert found(scores, inputs=torch.ones(6, 3)) == ""
