@@ -18,7 +18,7 @@ from debuggers.observed_training.graphs.mixed_samples import MixedSamples
 from debuggers.observed_training.random_calls import RandomCalls
 from debuggers.observed_training.validations import Validations
 from debuggers.signals.entrances import Entrances
-from debuggers.signals.modes import acts_in_training
+from debuggers.signals.modes import acts_in_training, is_in_training_mode
 from debuggers.signals.single_rows import follows_single_row
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number
@@ -170,7 +170,7 @@ class ForwardCalls:
                 tensor = _first_tensor((args, kwargs))
                 self._batch = None if tensor is None else weakref.ref(tensor)
                 self.random.call_begins(tensor)
-                looks = module.training and self.validations.wants_mode
+                looks = self.validations.wants_mode and is_in_training_mode(module)
                 self.validations.see_call(acted=looks and any(map(acts_in_training, module.modules())))
 
     def _see_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

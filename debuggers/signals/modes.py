@@ -11,3 +11,13 @@ def acts_in_training(module: torch.nn.Module) -> bool:
     if isinstance(module, Dropout):
         return bool(module.p)
     return isinstance(module, BatchNorm) and bool(module.track_running_stats)
+
+
+def is_in_training_mode(model: torch.nn.Module) -> bool:
+    """Whether a model is in training mode, or all of its children are though it is not.
+
+    ``model.training = False`` does not reach them, as ``model.eval()`` does. Where only some of them are, as dropouts
+    that are to be sampled from, that is on purpose.
+    """
+    children = list(model.children())
+    return model.training or (bool(children) and all(child.training for child in children))
