@@ -193,7 +193,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.against(STRONG, "all rows are equal: see inputs_constant")
     if len(again) >= 8:
         repeated = float(np.mean(again.values[1:]))
-        if repeated > 0.9 and rows < FULL_BATCH_FROM:
+        if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_one_picture(evidence, rows):
             argument.add(
                 STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=_first(again)
             )
@@ -228,6 +228,15 @@ def _of_a_row(evidence: Evidence) -> int:
     """How many targets a row has; a class is one."""
     targets = evidence.facts.targets or evidence.facts.outputs
     return prod(targets.shape[1:]) if targets is not None else 1
+
+
+def _is_one_picture(evidence: Evidence, rows: float) -> bool:
+    """Whether a batch is one row with a field of targets: a picture whose places are the data.
+
+    A deep image prior is fitted to it (Ulyanov et al. 2018), and so is a single volume or film.
+    """
+    targets = evidence.facts.targets or evidence.facts.outputs
+    return rows == 1 and targets is not None and len(targets.shape) > 2 and prod(targets.shape) >= FULL_BATCH_FROM
 
 
 def _few_rows(evidence: Evidence, rows: float) -> str | None:

@@ -61,7 +61,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     """
     argument = Argument("learning_rate_too_high")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    first = ratio.until(int(ratio.steps[0]) + EARLY) if len(ratio) else ratio
+    since = int(ratio.steps[0]) if len(ratio) else 0
+    first = ratio.until(since + EARLY if not _begins_at_zero(evidence) else -1)
     early = first.values * _warming(evidence, first)
     largest = float(early.max()) if len(early) else 0.0
     typical = ratio.median(0.0)
@@ -220,7 +221,7 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     Training may go well from there, but from weights that nobody has chosen.
     """
     loss, ratio = evidence["loss"].finite, evidence["update_ratio"].finite
-    if len(loss) < 2 or not len(ratio) or float(loss.values.min()) < 0:
+    if len(loss) < 2 or not len(ratio) or float(loss.values.min()) < 0 or _begins_at_zero(evidence):
         return None
     step = int(ratio.steps[0])
     first, early = loss.first, loss.until(step + EARLY).values
@@ -229,6 +230,15 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     jumps = float(early.max()) > (RAISED if has_grown else THROWN) * first > 0
     largest = max(float(ratio.until(step + EARLY).values.max()), _update_of_most(evidence, step + EARLY))
     return (first, float(early.max())) if jumps and largest > 1 else None
+
+
+def _begins_at_zero(evidence: Evidence) -> bool:
+    """Whether all that is trained begins at zero, but for biases, as a linear model may.
+
+    No update is small then beside the weights, and no initialization is there to be lost.
+    """
+    matrices = [one for one in evidence.facts.parameters if one.role == "trained" and len(one.shape) > 1]
+    return bool(matrices) and all(one.is_sampled and one.mean == one.std == 0 for one in matrices)
 
 
 def _update_of_most(evidence: Evidence, step: int) -> float:

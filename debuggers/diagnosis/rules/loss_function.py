@@ -76,10 +76,10 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "hardsigmoid", "softmax", "tanh", "hardtanh"):
         argument.add(CERTAIN, f"binary_cross_entropy_with_logits expects logits but gets the output of {loss.before}")
         argument.advice = f"Remove {loss.before} from the model's end, or use BCELoss."
-    elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid"):
+    elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid") and not _ends_in_logarithm(loss):
         argument.add(STRONG, f"nll_loss expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Use cross_entropy, or apply log_softmax before nll_loss."
-    elif loss.kind == "kl_div" and not any(node.startswith("Log") for node in loss.nodes) and "log" not in loss.before:
+    elif loss.kind == "kl_div" and not _ends_in_logarithm(loss) and "log" not in loss.before:
         argument.add(STRONG, f"kl_div expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
     elif (taken := _exponentiated(loss)) is not None:
@@ -142,6 +142,11 @@ def _are_pairs(evidence: Evidence, loss: LossFacts) -> bool:
     """Whether the batch's rows are compared with one another: those of a kind are several, as in contrastive losses."""
     shape, outputs = loss.outputs_shape, evidence.facts.outputs
     return len(shape) == 2 and shape[0] == shape[1] and outputs is not None and outputs.shape != shape
+
+
+def _ends_in_logarithm(loss: LossFacts) -> bool:
+    """Whether a logarithm stands between the model's end and the loss, or is that end, as of a mixture's shares."""
+    return any(node.startswith("Log") for node in loss.nodes)
 
 
 def _exponentiated(loss: LossFacts) -> str | None:

@@ -25,6 +25,10 @@ _WITHOUT_ACTIVATION = {
 """What else bounds outputs, and what it is called."""
 
 
+BEYOND = 0.05
+"""Share of the targets' range, and of their variance, that may lie beyond the bounds."""
+
+
 def target_out_of_range(evidence: Evidence) -> Argument:
     """Targets lie outside of what the activation at the model's end can reach, or are no index of a class."""
     argument = Argument("target_out_of_range")
@@ -36,7 +40,7 @@ def target_out_of_range(evidence: Evidence) -> Argument:
         if loss.kind in REGRESSIONS and bounds is not None:
             width = max(largest - smallest, 1e-12)
             beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
-            if beyond > 0.05 * width:
+            if beyond > BEYOND * width and _lost(evidence, loss, bounds, beyond) > BEYOND:
                 argument.add(
                     CERTAIN,
                     f"targets reach from {smallest:.3g} to {largest:.3g}, {squashing} "
@@ -69,6 +73,21 @@ def _bounds(loss: LossFacts) -> tuple[tuple[float, float] | None, str]:
         return known, squashing
     ends = sorted(loss.times * end for end in known)
     return (ends[0], ends[1]), f"{squashing} times {loss.times:.3g}"
+
+
+def _lost(evidence: Evidence, loss: LossFacts, bounds: tuple[float, float], beyond: float) -> float:
+    """At most what share of the targets' variance is out of reach; 1 where that is not known.
+
+    Where only some batches of n targets hold any beyond the bounds, a share q of them, it is 1 - (1 - q)^(1/n) of the
+    targets, as of a long tail, and each misses by no more than the furthest.
+    """
+    low, high = evidence["targets/min"].finite, evidence["targets/max"].finite
+    rows, deviation = evidence["inputs/batch_size"].finite.median(0.0), evidence["targets/std"].finite.median(0.0)
+    if len(low) != len(high) or rows < 1 or deviation <= 0:
+        return 1.0
+    held = float(np.mean((low.values < bounds[0]) | (high.values > bounds[1])))
+    targets = rows * float(np.prod(loss.targets_shape[1:]))
+    return float((1 - (1 - held) ** (1 / targets)) * (beyond / deviation) ** 2)
 
 
 def _stand_for_rows(evidence: Evidence, loss: LossFacts) -> bool:

@@ -70,6 +70,21 @@ def test_all_items_that_each_query_is_compared_with_are_no_batch(compared, found
     assert of_rows((48, 12), compared, duplicates=0.0) == found
 
 
+@pytest.mark.parametrize(("rows", "shape", "found"), [
+    (1, (1, 1, 8, 8), []), (1, (1, 1, 7, 9), ["duplicated_data"]), (1, (1, 64), ["duplicated_data"]),
+    (2, (2, 1, 8, 8), ["duplicated_data"]),
+])  # fmt: skip
+def test_one_picture_that_always_comes_may_be_all_there_is(rows, shape, found):
+    facts = Facts(
+        steps=STEPS,
+        inputs=BatchFacts(shape=(rows, 8, 4, 4), dtype="float32"),
+        targets=BatchFacts(shape=shape, dtype="float32"),
+    )
+    values = {"inputs/batch_size": float(rows), "inputs/duplicates": 0.0, "inputs/repeated": 1.0}
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
 @pytest.mark.parametrize(("columns", "found"), [(19, []), (20, ["duplicated_data"])])
 def test_a_small_batch_that_always_comes_may_be_all_there_is_where_it_cannot_be_learnt_by_heart(columns, found):
     facts = Facts(

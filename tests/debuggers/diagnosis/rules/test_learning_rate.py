@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
+from msgspec.structs import replace as with_fields
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts, LossFacts, ParameterFacts
@@ -21,6 +22,16 @@ def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_los
     found = evidence(
         facts=of_loss(), loss=loss, update_ratio=updates, weight_norm=np.linspace(1, grown, STEPS),
     )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("std", "is_one"), [(0.0, False), (0.01, True)])
+def test_no_initialization_is_lost_where_all_weights_begin_at_zero(std, is_one):
+    facts = of_loss()
+    facts = with_fields(facts, parameters=(ParameterFacts(name="map.weight", shape=(6, 256), std=std),))
+    loss = np.concatenate([[1.8, 4.0], np.geomspace(2.2, 0.3, STEPS - 2)])
+    updates = np.concatenate([[1.9], np.geomspace(0.2, 0.01, STEPS - 1)])
+    found = evidence(facts=facts, loss=loss, update_ratio=updates, weight_norm=np.geomspace(0.1, 9, STEPS))
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
 
 
@@ -89,7 +100,7 @@ def test_a_loss_that_rises_with_the_targets_that_a_model_makes_for_itself_has_no
 @pytest.mark.parametrize(("rates", "is_one"), [((0.9, 4.0, 4.0), True), ((0.9, 0.9, 4.0), False)])
 def test_a_first_update_is_larger_than_the_weights_if_it_is_for_most_of_them(rates, is_one):
     """A table of embeddings is most of the norm: the update is below it, and far above all other weights."""
-    parameters = tuple(ParameterFacts(name=f"{place}.weight", shape=(8, 8)) for place in range(len(rates)))
+    parameters = tuple(ParameterFacts(name=f"{place}.weight", shape=(8, 8), std=0.1) for place in range(len(rates)))
     facts = Facts(steps=STEPS, parameters=parameters, loss=LossFacts(kind="cross_entropy", reduction="mean"))
     tensors = {f"{place}.weight": Series(np.arange(STEPS), np.geomspace(rate, 0.01, STEPS))
                for place, rate in enumerate(rates)}  # fmt: skip

@@ -49,6 +49,23 @@ def test_targets_outside_of_unit_vectors_and_states_are_out_of_range(bounded_by,
     assert ("target_out_of_range" in [one.code for one in found]) is is_one
 
 
+@pytest.mark.parametrize(("largest", "batches", "is_one"), [(6.9, 20, False), (6.9, STEPS, True), (40.0, 20, True)])
+def test_a_short_tail_of_targets_beyond_the_bounds_is_no_cause(largest, batches, is_one):
+    """A third of the batches of 320 targets hold one above 4: it is about one of a thousand."""
+    facts = of_loss(kind="mse", bounded_by="tanh", times=4.0, outputs_shape=(32, 10), targets_shape=(32, 10))
+    highest = np.where(np.arange(STEPS) < batches, largest, 3.0)
+    values = {"targets/min": np.full(STEPS, -2.0), "targets/max": highest, "targets/std": np.ones(STEPS)}
+    found = diagnose(evidence(facts=facts, **values, **{"inputs/batch_size": np.full(STEPS, 32.0)}))
+    assert ("target_out_of_range" in [one.code for one in found]) is is_one
+
+
+@pytest.mark.parametrize(("nodes", "is_one"), [(("NllLoss", "Log"), False), (("NllLoss", "Logsumexp"), False),
+                                               (("NllLoss", "Addmm"), True)])  # fmt: skip
+def test_what_comes_of_a_logarithm_is_a_log_probability(nodes, is_one):
+    causes = diagnose(evidence(facts=of_loss(kind="nll", nodes=nodes, outputs_shape=(64, 3), targets_shape=(64,))))
+    assert ("wrong_output_or_loss" in [one.code for one in causes]) is is_one
+
+
 @pytest.mark.parametrize(("bound", "is_one"), [(1.0, True), (0.07, True), (1.01, False), (14.0, False), (0.0, False)])
 def test_cosines_are_no_logits_without_a_scale(bound, is_one):
     causes = diagnose(evidence(facts=of_loss(bound=bound, outputs_shape=(64, 10), targets_shape=(64,))))
