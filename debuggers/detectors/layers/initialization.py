@@ -14,7 +14,10 @@ LARGEST_RATIO = 10.0
 
 
 class LargeWeights(Detector):
-    """The mean square of a weight is above 10 at the first observation; biases are ignored.
+    """The mean square of a weight is above 10 at the first observation.
+
+    What has no ``weight`` in its own name is ignored: a bias, or a number that a model makes something of, such as the
+    logarithm of a deviation, a temperature or a place.
 
     The same source's lower limit of 1e-5 is left out: the weights of wide layers begin below it, and those of residual
     branches and adapters at zero.
@@ -31,18 +34,19 @@ class LargeWeights(Detector):
     def __init__(self) -> None:
         super().__init__()
         self._seen: Bools = np.empty(0, np.bool_)
-        self._bias: Bools = np.empty(0, np.bool_)
+        self._weight: Bools = np.empty(0, np.bool_)
 
     def check(self, observation: Observation) -> tuple[Bools, float]:
         """See the class."""
         rows = len(observation.present)
         if rows > len(self._seen):
             new = observation.names[len(self._seen) : rows]
-            self._bias = np.append(self._bias, np.array([name.endswith("bias") for name in new], np.bool_))
+            are_weights = ["weight" in name.rpartition(".")[2].lower() for name in new]
+            self._weight = np.append(self._weight, np.array(are_weights, np.bool_))
             self._seen = np.append(self._seen, np.zeros(len(new), np.bool_))
         if self._seen.all():
             return np.zeros(rows, np.bool_), HIGHEST_RMS
-        broken = (observation.values["weight_rms"] > HIGHEST_RMS) & ~self._seen & ~self._bias
+        broken = (observation.values["weight_rms"] > HIGHEST_RMS) & ~self._seen & self._weight
         self._seen |= observation.present
         return broken, HIGHEST_RMS
 

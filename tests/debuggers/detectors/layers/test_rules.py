@@ -75,9 +75,10 @@ def test_nan_breaks_no_rule(observe, rule):
     assert told(type(rule)(), observe, [[math.nan, 0.5], [math.nan, None]] * 20) == []
 
 
-def test_a_bias_may_start_large(observe):
-    rule = LargeWeights()
-    assert rule.see(observe(0, ["fc.weight", "fc.bias"], weight_rms=[1.0, 100.0])) == []
+def test_what_is_no_weight_may_start_large(observe):
+    names = ["fc.weight", "fc.bias", "weights.spread", "rnn.weight_ih_l0", "mha.in_proj_weight"]
+    found = LargeWeights().see(observe(0, names, weight_rms=[1.0, 100.0, 100.0, 100.0, 100.0]))
+    assert [finding.name for finding in found] == ["rnn.weight_ih_l0", "mha.in_proj_weight"]
 
 
 def test_a_layer_that_appears_later_is_judged_at_its_first_observation(observe):
