@@ -158,7 +158,8 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         eval_steps: Training steps in eval mode, though the model has layers that act otherwise there.
         train_validations: Validations in training mode, though the model has such layers.
         validations: Validations that were seen.
-        mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, else ``""``.
+        mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, ``float16`` also where a model
+            casts what its layers multiply, else ``""``.
         clips: Whether the loop clips gradients.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.

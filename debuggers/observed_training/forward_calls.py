@@ -236,7 +236,7 @@ class ForwardCalls:
             if self.values is not None and values is not None and values.grad_fn is not None:
                 fit = self.values.numel() + sum(one.numel() for one in self.held.values()) <= _MOST_HELD
                 self.held |= {node_number(values.grad_fn): self.values} if fit else {}
-            if self.autocast is not None and values is not None and values.grad_fn is not None:
+            if values is not None and values.grad_fn is not None:
                 self.products = dtypes_of_products(values.grad_fn)
 
 

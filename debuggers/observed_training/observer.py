@@ -290,6 +290,8 @@ class TrainingObserver:
             if looks and (products := self.calls.products):
                 broken = self.calls.autocast not in products
                 invariants.check("activations_have_autocast_dtype", step, broken=broken)
+        elif looks and torch.float16 in self.calls.products:  # the model casts by itself
+            self._precision = dtype_name(torch.float16)
         if self._first.acts_by_mode:
             invariants.check("eval_mode_in_training", step, broken=not self._model.training)
         if looks:

@@ -106,7 +106,7 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
     )
     if found := evidence.found("exploding_gradient", "large_update"):
         argument.add(MODERATE, found[0].message, since=found[0].step)
-    if largest > JUMP * max(start, typical):  # one that only falls has its largest values at first
+    if largest > JUMP * max(start, typical) > 0:  # one that only falls has its largest values at first
         argument.add(MODERATE, f"the norm rises from {start:.3g} at first to {largest:.3g}")
     explodes = argument.confidence > WEAK / 2
     if explodes and progress is not None and (progress.failed or progress.learnt < 0.1):

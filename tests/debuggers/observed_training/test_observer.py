@@ -455,6 +455,30 @@ def test_training_is_bit_identical_and_nothing_stays():
     assert model.__dict__.get("_compiled_call_impl") is None
 
 
+class Halved(nn.Linear):
+    """A layer that multiplies in another dtype than it is given, and gives back float32."""
+
+    cast = torch.float16
+
+    def forward(self, rows):
+        """Casts rows, weight and bias."""
+        return functional.linear(rows.to(self.cast), self.weight.to(self.cast), self.bias.to(self.cast)).float()
+
+
+@pytest.mark.parametrize(("cast", "known"), [(torch.float16, "float16"), (torch.float32, "")])
+def test_the_dtype_that_a_model_multiplies_in_is_known_without_autocast(cast, known):
+    model = Halved(4, 3)
+    model.cast = cast
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with Observed(model, optimizer) as observed:
+        for _ in range(3):
+            optimizer.zero_grad()
+            inputs, targets = batch()
+            functional.cross_entropy(model(inputs), targets).backward()
+            optimizer.step()
+        assert observed.facts.mixed_precision == known
+
+
 def test_the_dtype_of_autocast_is_known():
     model = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

@@ -29,9 +29,11 @@ def test_early_clipping_that_leaves_much_is_no_cause():
     assert clipping_too_strong(found).cause is None
 
 
-@pytest.mark.parametrize(("largest", "is_one"), [(30.0, True), (10.0, False)])
-def test_a_limit_that_is_not_reached_is_named_where_gradients_explode_and_not_where_little_is_learnt(largest, is_one):
-    norms = np.where(np.arange(STEPS) == 20, largest, 1.0)
+@pytest.mark.parametrize(("usual", "largest", "is_one"), [(1.0, 30.0, True), (1.0, 10.0, False), (0.0, 1e-6, False)])
+def test_a_limit_that_is_not_reached_is_named_where_gradients_explode_and_not_where_little_is_learnt(
+    usual, largest, is_one
+):
+    norms = np.where(np.arange(STEPS) == 20, largest, usual)
     found = evidence(facts=Facts(steps=STEPS, clips=True), **{"total_norm/gradients": norms})
     cause = clipping_ineffective(found).cause
     assert (cause.confidence > 0.5) == is_one
