@@ -22,7 +22,7 @@ LOOK_EVERY = 100
 STILL = 1e-6
 """Below this relative change over all steps, weights count as standing still."""
 _TRAINED_BY: Any = torch.utils.weak.WeakIdKeyDictionary()
-"""Of each parameter of the process that had a gradient at a step: the mark of the watch that saw it last."""
+"""Of each parameter of the process that had a gradient at a step: the mark of the watch that began to see it last."""
 _RULES = {
     "weights_stand_still": f"|Δw| / |w| of all parameters of the optimizer, over all steps, is below {STILL:g}",
     "idle_optimizer": f"|Δw| / |w| of the parameters of one of several optimizers is below {STILL:g}, others' move",
@@ -113,8 +113,9 @@ class ParameterWatch:
             self._last = found.parameters
             absent = self._seen.difference(found.names)
             self._absent_since = {name: self._absent_since.get(name, self._steps) for name in absent}
+            if not self._seen.issuperset(found.names):
+                _TRAINED_BY.update((parameter, self._mark) for parameter in found.parameters)
             self._seen.update(found.names)
-            _TRAINED_BY.update((parameter, self._mark) for parameter in found.parameters)
             self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
         if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
             self.compare_weights()
