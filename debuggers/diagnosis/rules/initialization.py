@@ -8,6 +8,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, ParameterFacts
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.rules.participation import only_vectors_move
 from debuggers.diagnosis.rules.updates import EARLY, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.series import Series
 
@@ -155,8 +156,7 @@ def _moves_alone(evidence: Evidence) -> str:
     """
     facts, gradients = evidence.facts, evidence.of_tensors("gradient_rms")
     trained = [one for one in facts.parameters if one.role in ("trained", "unchanged")]
-    weights = [gradients[one.name] for one in trained if len(one.shape) > 1 and one.name in gradients]
-    is_still = bool(weights) and all(len(one) >= FEWEST_LOOKS and not one.values.any() for one in weights)
+    is_still = only_vectors_move(evidence, FEWEST_LOOKS)
     zeros = (series.finite for kind in ("dead_units", "output_zeros") for series in evidence.of_tensors(kind).values())
     are_dead = any(len(one) and one.first > MOSTLY for one in zeros)
     if not is_still or are_dead or facts.mixed_precision == "float16" or not evidence["inputs/std"].finite.median(0.0):

@@ -10,7 +10,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.rules.batch_order import extended_at
-from debuggers.diagnosis.rules.participation import fresh_weights
+from debuggers.diagnosis.rules.participation import fresh_weights, only_vectors_move
 from debuggers.diagnosis.rules.rates import USUAL_EPSILON, has_collapsed, learning_rates, outweighing_epsilon
 from debuggers.diagnosis.rules.updates import (
     EARLY,
@@ -292,7 +292,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         return argument
     typical = ratio.median()
     alive = evidence["total_norm/gradients"].finite
-    if not len(alive) or alive.median() == 0 or _only_vectors_move(evidence) or progress.fell > 0.5:
+    if not len(alive) or alive.median() == 0 or only_vectors_move(evidence) or progress.fell > 0.5:
         return argument
     since = int(ratio.steps[0])
     way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15
@@ -320,13 +320,6 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         argument.against(STRONG, "it was higher before: see schedule_collapsed")
     argument.advice = advice or _raise(evidence, typical)
     return argument
-
-
-def _only_vectors_move(evidence: Evidence) -> bool:
-    """Whether the gradients of all matrices are exactly zero: no rate moves them."""
-    gradients, parameters = evidence.of_tensors("gradient_rms"), evidence.facts.parameters
-    known = [gradients[one.name] for one in parameters if len(one.shape) > 1 and len(gradients.get(one.name, ()))]
-    return bool(known) and not any(series.values.any() for series in known)
 
 
 def _add_held_back(argument: Argument, progress: Progress, evidence: Evidence) -> str:

@@ -237,6 +237,14 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
     return found
 
 
+def only_vectors_move(evidence: Evidence, fewest: int = 1) -> bool:
+    """Whether the gradients of all matrices, seen so often at least, are exactly zero: no rate moves them."""
+    gradients = evidence.of_tensors("gradient_rms")
+    known = [gradients[one.name] for one in evidence.facts.parameters if len(one.shape) > 1 and one.name in gradients]
+    known = [series for series in known if len(series)]
+    return bool(known) and all(len(series) >= fewest and not series.values.any() for series in known)
+
+
 def _new_behind_trained(evidence: Evidence) -> str:
     """The frozen weight that nothing trained, with one before it that was and a trained one behind it; "" if none is.
 
