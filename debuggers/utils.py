@@ -31,27 +31,47 @@ def nearest_names(name: str, names: Iterable[str]) -> str:
     return f"nearest names: {', '.join(near)}" if near else "it has no named layers"
 
 
+_MOST_LEVELS = 100
+"""How deep tensors are looked for. A list that holds itself must not take the interpreter's whole stack: whatever the
+garbage collector finalizes up there fails, unseen."""
+
+
 def tensors_in(values: Any) -> list[torch.Tensor]:
-    """Returns the tensors in nested mappings, lists, tuples and data classes, in their order."""
+    """Returns the tensors in nested mappings, lists, tuples and data classes, in their order.
+
+    Raises:
+        RecursionError: When they are nested in more than 100 levels, as in a list that holds itself.
+    """
     if isinstance(values, torch.Tensor):
         return [values]
     found: list[torch.Tensor] = []
-    _gather(values, found.append)
+    _gather(values, found.append, _MOST_LEVELS)
     return found
 
 
-def _gather(value: Any, note: Callable[[torch.Tensor], None]) -> None:
+def _gather(value: Any, note: Callable[[torch.Tensor], None], levels: int) -> None:
     if isinstance(value, torch.Tensor):
         note(value)
     elif isinstance(value, (list, tuple)):
+        below = _below(levels, value)
         for item in value:
-            _gather(item, note)
+            _gather(item, note, below)
     elif isinstance(value, (dict, Mapping)):
+        below = _below(levels, value)
         for item in value.values():
-            _gather(item, note)
+            _gather(item, note, below)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        below = _below(levels, value)
         for field in dataclasses.fields(value):
-            _gather(getattr(value, field.name), note)
+            _gather(getattr(value, field.name), note, below)
+
+
+def _below(levels: int, value: Any) -> int:
+    if not levels:
+        raise RecursionError(
+            f"a {type(value).__name__} is nested in more than {_MOST_LEVELS} others: does it hold itself?"
+        )
+    return levels - 1
 
 
 def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:
@@ -59,27 +79,38 @@ def apply_tensor_op(func: Callable[[torch.Tensor], Any], inputs: Any) -> Any:
 
     Goes into mappings, lists, tuples, named tuples and data classes, and passes everything else on as it is. They keep
     their types, but mappings that are neither a ``dict`` nor a ``UserDict`` become dicts. ``inputs`` is not changed.
+
+    Raises:
+        RecursionError: When they are nested in more than 100 levels, as in a list that holds itself.
     """
-    if isinstance(inputs, torch.Tensor):
-        return func(inputs)
-    if isinstance(inputs, Mapping):
-        return _apply_to_mapping(func, inputs)
-    if isinstance(inputs, tuple) and hasattr(inputs, "_fields"):
-        return type(inputs)(*(apply_tensor_op(func, item) for item in inputs))
-    if isinstance(inputs, (list, tuple)):
+    return _applied(func, inputs, _MOST_LEVELS)
+
+
+def _applied(func: Callable[[torch.Tensor], Any], value: Any, levels: int) -> Any:
+    if isinstance(value, torch.Tensor):
+        return func(value)
+    if isinstance(value, Mapping):
+        return _applied_to_mapping(func, value, _below(levels, value))
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        below = _below(levels, value)
+        return type(value)(*(_applied(func, item, below) for item in value))
+    if isinstance(value, (list, tuple)):
+        below = _below(levels, value)
         # A list serves every type: the results of torch.max and its like take only one sequence.
-        return type(inputs)([apply_tensor_op(func, item) for item in inputs])
-    if dataclasses.is_dataclass(inputs) and not isinstance(inputs, type):
-        changed = copy.copy(inputs)
-        for field in dataclasses.fields(inputs):
+        return type(value)([_applied(func, item, below) for item in value])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        below, changed = _below(levels, value), copy.copy(value)
+        for field in dataclasses.fields(value):
             # A frozen data class refuses setattr; its copy is ours to fill.
-            object.__setattr__(changed, field.name, apply_tensor_op(func, getattr(inputs, field.name)))
+            object.__setattr__(changed, field.name, _applied(func, getattr(value, field.name), below))
         return changed
-    return inputs
+    return value
 
 
-def _apply_to_mapping(func: Callable[[torch.Tensor], Any], inputs: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    items = {key: apply_tensor_op(func, item) for key, item in inputs.items()}
+def _applied_to_mapping(
+    func: Callable[[torch.Tensor], Any], inputs: Mapping[Any, Any], levels: int
+) -> Mapping[Any, Any]:
+    items = {key: _applied(func, item, levels) for key, item in inputs.items()}
     # A shallow copy of any other mapping may hold the same items as the original.
     if type(inputs) is dict or not isinstance(inputs, (dict, UserDict)):
         return items

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from debuggers.errors import LayerNotFoundError
-from debuggers.utils import apply_tensor_op, get_layer_by_name, nearest_names
+from debuggers.utils import apply_tensor_op, get_layer_by_name, nearest_names, tensors_in
 
 Pair = namedtuple("Pair", ["first", "second"])
 
@@ -119,3 +119,17 @@ def test_no_mapping_is_changed_itself(kind):
     original = kind({"x": torch.ones(1)})
     changed = apply_tensor_op(lambda tensor: tensor + 1, original)
     assert (changed["x"].item(), original["x"].item()) == (2, 1)
+
+
+@pytest.mark.parametrize("find", [tensors_in, lambda value: apply_tensor_op(torch.neg, value)], ids=["find", "apply"])
+def test_what_holds_itself_is_refused_long_before_the_stack_ends(find):
+    endless: list[object] = [torch.ones(1)]
+    endless.append({"again": endless})
+    with pytest.raises(RecursionError, match=r"^a (list|dict) is nested in more than 100 others: does it hold itself"):
+        find(endless)
+    deep: object = torch.ones(1)
+    for _ in range(100):
+        deep = [deep]
+    find(deep)
+    with pytest.raises(RecursionError):
+        find([deep])

@@ -27,7 +27,10 @@ class LargeWeights(Detector):
     level = "warning"
     statistics = frozenset({"weight_rms"})
     judged = "weight_rms"
-    rule = "variance of the weights > 10 (DeepDiagnosis) at the first observation, as their mean square"
+    rule = (
+        "variance of the weights > 10 (DeepDiagnosis) at the first observation, as their mean square, of parameters "
+        "whose own name holds `weight`"
+    )
     evidence = "the weights begin with a root mean square of {value:.3g}, above {threshold:.3g}"
     worst = np.fmax
 

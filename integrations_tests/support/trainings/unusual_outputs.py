@@ -176,7 +176,7 @@ STRUCTURES = {
 STRANGERS = {
     "generator": (lambda rows: (row for row in rows), "builtins.generator"),
     "module": (lambda rows: nn.ReLU(), "activation.ReLU"),
-    "endless": (endless, "recursion"),
+    "endless": (endless, "does it hold itself?"),
     "unset field": (lambda rows: Unset(), "value"),
     "sparse inside": (lambda rows: [rows[0], rows.to_sparse()], "sparse_coo"),
 }
