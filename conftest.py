@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 # Beside other workers a test that takes every core waits for them, and they for it.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -22,6 +24,16 @@ os.environ.setdefault("STEPSCOPE_PRIORITY", "same")
 # A job in the background begins with Ctrl-C ignored, and so would every process that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How fast a machine is decides no test, nor does chance: what a test draws depends on the test alone. With
+# --hypothesis-profile=default it draws anew each time, to search for more. make test draws a quarter of what make slow
+# draws.
+settings.register_profile("thorough", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
+settings.load_profile("quick")
+# Else Hypothesis parses the sources of all that is imported, which another test may have imported, and draws of their
+# numbers and words, too.
+providers.is_local_module_file = lambda path: False
 
 
 LEFT_OUT = {"slow", "framework"}

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from local_folder import opened, snapshot
@@ -96,7 +97,7 @@ def test_starting_over_clears_the_runs_own_files_only(target, tmp_path):
 # Back to a token.
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_a_power_cut_anywhere_after_a_token_costs_nothing(data, tmp_path_factory):
     """After a power cut the files may end anywhere behind the token, and what the index names may be missing."""

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from drawn_examples import examples
 from faults import accounts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,7 +41,7 @@ class OldServer:
         self.shown |= {key: value for _, key, value in entries}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(
     st.dictionaries(st.text(min_size=1, max_size=8), st.sampled_from(["", "v", "ü" * 500, "x" * 6000]), max_size=250)
 )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from readback_tensorboard import read_back
@@ -95,7 +96,7 @@ def filled_with_nul(content, place):
 
 
 @pytest.mark.parametrize("damage", [cut, filled_with_nul])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(data=st.data(), flushed=st.integers(0, 6))
 def test_a_power_cut_at_any_place_costs_nothing(damage, data, flushed):
     """Before the token's place the sink asks to start over, behind it the tail goes; all is shown once in the end."""
@@ -176,7 +177,7 @@ artifacts = st.one_of(
 deliveries = st.builds(Delivery, st.lists(artifacts, max_size=8), st.booleans(), st.binary(max_size=30))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.lists(deliveries, min_size=1, max_size=5))
 def test_crashes_leave_no_trace(plan):
     """Byte for byte: so a TensorBoard that is running meanwhile reads on as if nothing had happened."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from drawn_examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from readback_tensorboard import read_back, read_with_python
@@ -195,7 +196,7 @@ def expected_after(plan):
     return shown, late
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(st.lists(deliveries, min_size=1, max_size=6))
 def test_rewinds_and_crashes_at_any_moment_show_what_the_rule_says(plan):
     folder = Path(tempfile.mkdtemp())

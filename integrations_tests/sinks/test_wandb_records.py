@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.unknown_fields import UnknownFieldSet
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.artifacts import Histogram, RunInfo, Scalar
 from tracker_adapters.batch import HistogramRows, ScalarColumns
@@ -54,13 +54,11 @@ def nested(items):
     return found
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**63 - 1))
 def test_numbers(number):
     assert parsed(records.history(number, b"")).history.step.num == number
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["a", "b", "grad/fc1", "é" * 70, "x" * 300]), st.integers(0, 3), st.floats()),
@@ -92,7 +90,6 @@ def test_scalars_come_back_to_the_last_bit(rows, first_row):
     assert {key: str(shown[escape(key)]) for key in last} == {key: str(value) for key, value in last.items()}
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -184,7 +181,6 @@ def test_a_batch_of_many_histograms_takes_little_memory():
     assert peak < size / 4
 
 
-@settings(deadline=None)
 @given(NAMES, st.text(max_size=300), st.lists(NAMES, max_size=3))
 def test_the_run(name, notes, tags):
     place = {"id": "r", "entity": None, "project": "p", "group": "g", "name": name, "notes": notes}
