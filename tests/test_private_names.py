@@ -1,6 +1,7 @@
 """Who touches private names of others, read from the source: those of torch ``debuggers.torch_internals`` alone."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,11 @@ ALLOWED = {
 }
 UNDOCUMENTED = ("torch.amp.grad_scaler", "torch.multiprocessing.reductions")
 """Modules of torch without an underscore that its documentation does not have."""
+SIGN = re.compile(
+    r"""(?<!\bself)(?<!\bcls)\s*\._[a-zA-Z]|["'}]_\w+["'{]|torch[\w.]*\._|from\s+torch[\w.]*\s+import(?:[^(\n]*|\s*\([^)]*)\b_|"""
+    + "|".join(map(re.escape, (*UNDOCUMENTED, *(name.rpartition(".")[2] for name in UNDOCUMENTED)))),
+)
+"""What every source with a private name of others has one of: the others need not be parsed."""
 
 
 def _is_private(name):
@@ -45,6 +51,8 @@ def _without_slots(tree):
 
 def private_names(source, known=frozenset()):
     """The private names of others in a source, and strings that are one of the ``known`` private names of torch."""
+    if not SIGN.search(source):
+        return set()
     tree, found = parsed(source), set()
     own = _own_classes(tree)
     for node in _without_slots(tree):

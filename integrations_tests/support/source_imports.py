@@ -46,10 +46,11 @@ def imports(path: Path, *, at_import_time: bool = False) -> frozenset[str]:
 
 
 def _nodes(tree: ast.AST, at_import_time: bool) -> Iterator[ast.AST]:
+    """Its statements, with those inside of others: no expression imports."""
     for node in ast.iter_child_nodes(tree):
-        if at_import_time and (
-            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) or _is_typing(node)
-        ):
+        if not isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            continue
+        if at_import_time and (isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or _is_typing(node)):
             continue
         yield node
         yield from _nodes(node, at_import_time)
