@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from sklearn.datasets import load_diabetes, load_digits
+from digits_data import digits_data
 from torch import nn
 from torch.nn import functional
 
@@ -13,7 +13,7 @@ from debuggers.probes.run import run_probes
 
 
 def digits(rows=64):
-    images, labels = load_digits(return_X_y=True)
+    images, labels = digits_data()
     return torch.tensor(images[:rows] / 16, dtype=torch.float32), torch.tensor(labels[:rows])
 
 
@@ -97,10 +97,10 @@ def test_the_modes_differ_with_a_dropout():
 
 
 def test_the_squared_error_is_compared_with_the_variance():
-    x, y = load_diabetes(return_X_y=True)
-    batch = torch.tensor(x, dtype=torch.float32), torch.tensor(y[:, None], dtype=torch.float32)
-    result = probed(nn.Linear(10, 1), batch, loss=functional.mse_loss, kind="mse").results["initial_loss"]
-    assert result["expected"] == pytest.approx(y.var(), rel=1e-5)
+    x, y = digits(rows=500)
+    y = y.float()
+    result = probed(nn.Linear(64, 1), (x, y[:, None]), loss=functional.mse_loss, kind="mse").results["initial_loss"]
+    assert result["expected"] == pytest.approx(y.var(correction=0).item(), rel=1e-5)
     assert result["ratio"] > 2
 
 

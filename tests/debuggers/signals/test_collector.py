@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from digits_data import digits_data
 from torch import nn
 
 import stepscope
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(scope="module")
 def digits():
-    images, labels = load_digits(return_X_y=True)
+    images, labels = digits_data()
     return torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
 
 

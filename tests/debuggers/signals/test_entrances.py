@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from digits_data import digits_data
 from torch import nn
 from torch.nn import functional
 
@@ -14,7 +14,7 @@ STEPS = 30
 
 @pytest.fixture(scope="module")
 def digits():
-    images, labels = load_digits(return_X_y=True)
+    images, labels = digits_data()
     return torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)
 
 

@@ -4,7 +4,6 @@ import inspect
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 import stepscope
 from stepscope.compat import wandb
@@ -64,6 +63,8 @@ def test_lines_are_curves_and_the_rest_are_tables(logged):
 
 
 def test_curves_of_classifiers_have_the_areas_of_scikit_learn(logged):
+    from sklearn.metrics import average_precision_score, roc_auc_score  # takes seconds
+
     generator = np.random.default_rng(0)
     true = generator.integers(0, 3, 200)
     scores = np.round(generator.dirichlet(np.ones(3), 200), 2)  # with ties

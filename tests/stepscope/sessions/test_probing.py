@@ -5,13 +5,13 @@ import random
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from digits_data import digits_data
 from torch import nn
 from torch.nn import functional
 
 import stepscope
 
-_IMAGES, _LABELS = load_digits(return_X_y=True)
+_IMAGES, _LABELS = digits_data()
 IMAGES, LABELS = torch.tensor(_IMAGES / 16, dtype=torch.float32), torch.tensor(_LABELS)
 
 

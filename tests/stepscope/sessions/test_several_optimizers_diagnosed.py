@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from sklearn.datasets import load_digits
+from digits_data import digits_data
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 
@@ -116,7 +116,7 @@ class Digits:
         ]
 
     def run(self, missing=(), unzeroed=(), steps=150, run=None):
-        inputs, targets = (torch.tensor(values) for values in load_digits(return_X_y=True))
+        inputs, targets = (torch.tensor(values) for values in digits_data())
         with stepscope.watch(self.model, self.optimizers, run=run) as session:
             for _ in range(steps):
                 rows = torch.randint(len(inputs), (64,))
