@@ -112,7 +112,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{getattr(case[1], 'func', case[1]).__name__}-{case[2]}")
-@pytest.mark.parametrize("target_class", [None, [5, 0]])
+@pytest.mark.parametrize("target_class", [pytest.param(None, marks=pytest.mark.slow), [5, 0]])
 def test_the_map_is_that_of_captum(case, target_class, photographs):
     captum = pytest.importorskip("captum.attr")
     make_network, make_twin, layer, twin_layer = case

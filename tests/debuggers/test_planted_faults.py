@@ -37,7 +37,13 @@ def test_all_are_named_exactly(capsys):
     assert all(origin.source is not None and origin.suggestion for origin in answers)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.title)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(fault, id=fault.title, marks=() if place % 3 == 0 else pytest.mark.slow)
+        for place, fault in enumerate(FAULTS)
+    ],
+)
 def test_the_same_is_found_without_a_closure(fault):
     model, _, closure = plant(fault)
     with ForwardCapture(model) as capture:

@@ -58,8 +58,21 @@ def steps_of(way, model, optimizer, manager):
         yield session.step
 
 
-@pytest.mark.parametrize("way", ["manager", "session"])
-@pytest.mark.parametrize("change", [exchange, add_group, load, prune, freeze])
+@pytest.mark.parametrize(
+    ("change", "way"),
+    [
+        (exchange, "manager"),
+        (add_group, "session"),
+        (load, "manager"),
+        (prune, "session"),
+        (freeze, "manager"),
+        pytest.param(exchange, "session", marks=pytest.mark.slow),
+        pytest.param(add_group, "manager", marks=pytest.mark.slow),
+        pytest.param(load, "session", marks=pytest.mark.slow),
+        pytest.param(prune, "manager", marks=pytest.mark.slow),
+        pytest.param(freeze, "session", marks=pytest.mark.slow),
+    ],
+)
 def test_norm_clipping_and_skipping_are_of_the_gradients_of_now(change, way):
     torch.manual_seed(0)
     model = Model()

@@ -163,7 +163,15 @@ def test_damaged_bytes_are_one_clear_word(sound, tmp_path, at, mask, length):
     read_everything(run, tmp_path / "out")
 
 
-@pytest.mark.parametrize("column", ["count", "non_finite", "min", "max", "first_step", "last_step", "last_value"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        "count",
+        "min",
+        "last_step",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("non_finite", "max", "first_step", "last_value")),
+    ],
+)
 def test_a_damaged_summary_is_listed(sound, tmp_path, column):
     run = copied(sound, tmp_path / "run")
     segment = run / RANK / "segment_000000.db"

@@ -111,10 +111,10 @@ def nothing_remembered(monkeypatch):
 
 
 @pytest.mark.parametrize("vendor", KEYS)
-@pytest.mark.parametrize("around", ["{}", "x={}", "failed with '{}'.", '{{"a": "{}"}}', "({})", "/tmp/{}/x"])
-def test_a_key_is_known_by_its_form(vendor, around):
+def test_a_key_is_known_by_its_form(vendor):
     key = KEYS[vendor]
-    assert key[-12:] not in redact(around.format(key))
+    for around in ("{}", "x={}", "failed with '{}'.", '{{"a": "{}"}}', "({})", "/tmp/{}/x"):
+        assert key[-12:] not in redact(around.format(key)), around
 
 
 @pytest.mark.parametrize("notation", NOTATIONS)

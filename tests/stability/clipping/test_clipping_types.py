@@ -119,8 +119,14 @@ def assert_close(expected, model, rtol=1e-5):
         np.testing.assert_allclose(other, one, rtol=rtol, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", SINGLE_STEPS)
-@pytest.mark.parametrize("shared", [False, True], ids=["measured", "shared"])
+@pytest.mark.parametrize(
+    ("name", "shared"),
+    [
+        pytest.param(name, shared, marks=pytest.mark.slow if shared and name not in ("norm", "agc") else ())
+        for name in SINGLE_STEPS
+        for shared in (False, True)
+    ],
+)
 @settings(deadline=None, max_examples=examples(20))
 @given(case=cases())
 def test_a_step_is_clipped_as_the_formula_says(name, shared, case):

@@ -102,7 +102,7 @@ FILLING = {
 }
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("noise", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 @pytest.mark.parametrize("name", FILLING)
 def test_growth_that_ends_is_told_once_and_taken_back(name, noise):
     told, watch = history(300 + FILLING[name] + noise * NOISE[:4000])

@@ -27,7 +27,7 @@ def noise(seed, scale=0.1, size=STEPS):
     return np.random.default_rng(seed).normal(0, scale, size)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize(
     ("losses", "norms"),
     [

@@ -138,8 +138,18 @@ def test_threads_that_open_one_name_get_folders_of_their_own(tmp_path):
     assert len({run.path for run in runs}) == len({run.info.id for run in runs}) == 8
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
-@pytest.mark.parametrize("launcher", ["torchrun", "slurm", "unknown"])
+@pytest.mark.parametrize(
+    ("launcher", "order"),
+    [
+        ("torchrun", (0, 1, 2)),
+        ("slurm", (2, 1, 0)),
+        ("unknown", (0, 1, 2)),
+        pytest.param("torchrun", (2, 1, 0), marks=pytest.mark.slow),
+        pytest.param("slurm", (0, 1, 2), marks=pytest.mark.slow),
+        pytest.param("unknown", (2, 1, 0), marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
 def test_the_ranks_of_a_job_agree_in_each_start(tmp_path, monkeypatch, launcher, order):
     for start in range(3):
         runs = {}

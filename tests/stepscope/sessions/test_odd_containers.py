@@ -113,7 +113,7 @@ def with_finder(model, optimizer):
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
-@pytest.mark.parametrize("watch", ["economy", "full", with_finder])
+@pytest.mark.parametrize("watch", [pytest.param("economy", marks=pytest.mark.slow), "full", with_finder])
 def test_a_training_goes_on(kind, watch):
     if isinstance(watch, str):
         preset = watch

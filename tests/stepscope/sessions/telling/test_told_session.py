@@ -5,6 +5,7 @@ import logging
 import numpy as np
 import pytest
 import torch
+from digits_data import digits_data
 from torch import nn
 from torch.nn.functional import cross_entropy, mse_loss
 from tracker_adapters.testing import MemoryEmitter
@@ -141,9 +142,7 @@ def test_a_closure_of_lbfgs_is_told_after_its_step(tmp_path, caplog):
 
 def classify(*, where, rate=0.1, bias=0.0, zeroes=True, closure=False, steps=120):
     """Trains a classifier of digits that may be sick, and returns its session."""
-    from sklearn.datasets import load_digits
-
-    inputs, targets = (torch.tensor(values) for values in load_digits(return_X_y=True))
+    inputs, targets = (torch.tensor(values) for values in digits_data())
     inputs, generator = inputs.float() / 16, torch.Generator().manual_seed(0)
     model = network(sizes=(64, 64, 10), bias=bias)
     optimizer = torch.optim.SGD(model.parameters(), rate)
@@ -199,12 +198,12 @@ def losses_of(emitter):
 @pytest.mark.parametrize(
     "tells",
     [
-        lambda number: "after" if number % 3 else "before",
+        pytest.param(lambda number: "after" if number % 3 else "before", marks=pytest.mark.slow),
         lambda number: "after" if number % 10 == 9 else "",
         pytest.param(lambda number: "before" if number % 10 == 9 else "", marks=pytest.mark.slow),
         lambda number: ("before", "after", "")[number % 3],
         pytest.param(lambda number: "before" if number < 10 else "after", marks=pytest.mark.slow),
-        lambda number: "after" if number < 10 else "before",
+        pytest.param(lambda number: "after" if number < 10 else "before", marks=pytest.mark.slow),
     ],
 )
 def test_a_loop_that_changes_its_mind_has_each_step_once(tells, caplog):

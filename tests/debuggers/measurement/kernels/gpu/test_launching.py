@@ -83,7 +83,13 @@ def normal(size, seed=0):
     return torch.randn(size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(dtype, marks=() if dtype in (torch.float32, torch.bfloat16) else pytest.mark.slow)
+        for dtype in DTYPES
+    ],
+)
 def test_all_sizes_around_the_blocks(device, dtype):
     sizes = [0, 1, 2, 3, 7, 511, 513, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 1, 1000]
     assert_measured(device, [normal(size, size).to(dtype) for size in sizes])
