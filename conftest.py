@@ -49,17 +49,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m "slow or framework or hypothesis"``, a file that names none of them is not imported."""
+    """With ``-m "slow or framework or hypothesis"``, a file that names none of them is not imported.
+
+    With ``-m "not slow"``, a file whose ``pytestmark`` is slow is not, either.
+    """
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
     asked = set(config.option.markexpr.split(" or "))
-    if asked <= {*LEFT_OUT, DRAWN} and collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+    if asked <= {*LEFT_OUT, DRAWN}:
         return not asked & _named_marks(collection_path) or None
-    return None
+    left_out = {part.removeprefix("not ") for part in config.option.markexpr.split(" and ") if part.startswith("not ")}
+    return bool(left_out & _marks_of_all(collection_path)) or None
 
 
 def _named_marks(path: Path) -> set[str]:
     """The marks in a file's text, and that of its import of Hypothesis."""
     text = path.read_text(encoding="utf-8")
     return {*re.findall(r"\bmark\.(\w+)", text), *re.findall(rf"^from ({DRAWN})\b", text, re.MULTILINE)}
+
+
+def _marks_of_all(path: Path) -> set[str]:
+    """The marks that a file's text gives to all of its tests."""
+    found = re.search(r"^pytestmark = (\[[^]]*\]|.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return set(re.findall(r"\bmark\.(\w+)", found[1])) if found else set()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -104,9 +104,9 @@ def test_a_module_gets_its_arguments_and_its_exit_code_is_the_commands(place):
         assert record.info.status == "failed"
 
 
-def test_a_script_that_forks_is_recorded_by_its_parent_alone(place):
+def test_a_script_that_forks_is_recorded_by_its_parent_alone(place, warm_python):
     forks = "import os;", "child = os.fork() or (main(4, 0), sys.exit(7));", "print(os.waitpid(child, 0)[1] >> 8);"
-    both = watched(place, "train.py", "3", "0", *forks, "main(5, 0)")
+    both = warm_python.run_stepscope(["run", "train.py", "3", "0", *forks, "main(5, 0)"], folder=place)
     assert both.returncode == 0, both.stderr
     assert "\n7\n" in both.stdout  # the child's training, and its exit code
     assert len(both.stdout.splitlines()) == 1 + 3 + 4 + 1 + 5
