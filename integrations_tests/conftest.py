@@ -69,6 +69,9 @@ def _shared(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def demo(warm_python: WarmPython) -> Demo:
     def make(folder: Path) -> None:
+        from mlflow_delivery import with_database  # imports MLflow
+
+        with_database({"target": f"sqlite:///{folder / 'mlflow.db'}"})
         done = warm_python.run_stepscope(["demo", "--output", str(folder / "demo")], folder=Path.cwd())
         assert done.returncode == 0, done.stderr
         (folder / "printed").write_text(done.stdout, encoding="utf-8")

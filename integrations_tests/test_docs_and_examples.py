@@ -8,8 +8,9 @@ from page_code import FIRST_DAY, PAGES, ROOT, lines_shown, run_blocks, run_pytho
 ELSEWHERE = {"gradio_app.py", "ray_train.py", "ray_data.py"}  # have tests of their own: with a browser, with Ray
 FRAMEWORK = re.compile(r"^ *(?:import|from) (?:lightning|transformers|keras|mmengine|ignite|accelerate|hydra)\b", re.M)
 LONG = {
-    "watching.md", "stability.md", "debuggers.md", "data.md", "migration.md", "trustformers.md",
-    "three_sinks.py", "stability_basic.py", "stability_production.py", "many_runs.py", "ddp_two_ranks.py",
+    "watching.md", "stability.md", "debuggers.md", "data.md", "migration.md", "trustformers.md", "delivery.md",
+    "pictures.md", "three_sinks.py", "stability_basic.py", "stability_production.py", "stability_wrapper.py",
+    "many_runs.py", "ddp_two_ranks.py", "watch_training.py",
 }  # fmt: skip
 """What takes seconds."""
 

@@ -46,7 +46,7 @@ print("counts", wrong, sum(emitted) + pictures, run.stats.emitted, run.stats.sto
 """
 
 
-@pytest.mark.parametrize("forks", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("forks", [40, pytest.param(1000, marks=pytest.mark.slow)])
 def test_forks_while_emitting(tmp_path, forks, fault_report):
     folder = tmp_path / "run"
     with program(folder, FORK_WHILE_EMITTING.replace("sys.argv[2]", str(forks))) as run:

@@ -20,6 +20,8 @@ import stepscope
 
 pytestmark = pytest.mark.fault
 
+WITHOUT_MLFLOW = tuple(sink for sink in SINKS if sink != "mlflow")
+"""Those whose packages do not take seconds to load."""
 LATEST_STEP, STEPS_AFTER = 300, 200
 """A kill comes after a random step, and within so many more: there the training waits for it."""
 COMMITTED_AFTER_S = 0.1
@@ -108,8 +110,9 @@ def test_an_undisturbed_training_is_accounted_for(tmp_path):
     assert accounts(tmp_path / "run")["local"].delivered == emitted_by(100).total()
 
 
-def test_a_training_that_is_killed_is_delivered_by_its_orphans_and_resumed(tmp_path):
-    assert kill_once(tmp_path / "run", seed=0).lost == 0
+@pytest.mark.parametrize("sinks", [WITHOUT_MLFLOW, pytest.param(SINKS, marks=pytest.mark.slow)], ids=len)
+def test_a_training_that_is_killed_is_delivered_by_its_orphans_and_resumed(tmp_path, sinks):
+    assert kill_once(tmp_path / "run", 0, sinks).lost == 0
 
 
 @pytest.mark.slow
@@ -119,7 +122,7 @@ def test_fifty_kills_at_random_moments(tmp_path, fault_report):
     with_mlflow = range(0, 50, 1 if WHOLE else 5)
 
     def kill(number):
-        sinks = SINKS if number in with_mlflow else tuple(sink for sink in SINKS if sink != "mlflow")
+        sinks = SINKS if number in with_mlflow else WITHOUT_MLFLOW
         return kill_once(tmp_path / f"run{number}" / "run", number + 1, sinks)
 
     with ThreadPoolExecutor(2) as pool:

@@ -1,5 +1,6 @@
 """The MLflow sink: the contract, and the rules that its docstrings state, read back through MLflowClient."""
 
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -27,8 +28,23 @@ class TestMLflowSink(SinkContract):
     def read_back(self, options):
         return read_back(options)
 
-    # Each takes several processes that import MLflow. make test has them with the other sinks, and kills a training
-    # that delivers to all.
+    @pytest.mark.parametrize(
+        "values",
+        [
+            pytest.param([], id="empty"),
+            pytest.param([-1.0, math.nan, math.inf, 4.0], id="mixed"),
+            pytest.param([1e300], id="beyond-float32"),
+            pytest.param([math.nan] * 3, id="all-nan", marks=pytest.mark.slow),
+            pytest.param([math.inf, -math.inf], id="all-inf", marks=pytest.mark.slow),
+            pytest.param([2.5] * 4, id="constant", marks=pytest.mark.slow),
+            pytest.param([0.0, 0.0], id="zeros", marks=pytest.mark.slow),
+        ],
+    )
+    def test_hard_histograms(self, run_folder, values):
+        super().test_hard_histograms(run_folder, values)
+
+    # Each takes several processes that import MLflow. make test has them with the other sinks, and make slow kills
+    # trainings that deliver to all.
 
     @pytest.mark.slow
     def test_a_killed_sink_resumes_from_its_token(self, run_folder, sources):

@@ -14,6 +14,7 @@ from shared import made_once
 from tracker_adapters.artifacts import Artifact, RunInfo, Scalar
 from tracker_adapters.batch import Batch
 from tracker_adapters.sinks.mlflow import MLflowSink
+from tracker_adapters.sinks.mlflow.database import prepare_database
 from tracker_adapters.testing.contract import INFO, TIME_NS
 
 
@@ -32,7 +33,7 @@ def _empty_database() -> Path:
 
 def _make_database(folder: Path) -> None:
     path = folder / "mlflow.db"
-    MlflowClient(tracking_uri=f"sqlite:///{path}").search_experiments()
+    prepare_database(path)
     with closing(sqlite3.connect(path)) as database:  # else its own experiment has its artifacts where the tests run
         database.execute("update experiments set artifact_location = ?", (str(folder / "mlartifacts"),))
         database.commit()
