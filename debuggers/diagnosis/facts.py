@@ -17,6 +17,8 @@ OF_VALUES = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 """Those that compare outputs with values of any size."""
 OF_MARGINS = frozenset({"hinge", "soft_margin", "multi_margin"})
 """Those that want something to be larger than something else, by a margin."""
+POSITIVE = ("relu", "softplus", "exp", "square", "abs")
+"""Functions whose values are never below zero."""
 
 
 class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

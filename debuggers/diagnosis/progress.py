@@ -208,3 +208,9 @@ def _late_fall(values: npt.NDArray[np.float64], noise: float) -> tuple[float, fl
     if len(medians) < 9 or whole <= 0:
         return 0.0, 0.0
     return (medians[-4] - medians[-1]) / whole, 1.31 * noise * math.sqrt(2 / len(parts[-1])) / whole
+
+
+def constant_level(evidence: Evidence, progress: Progress) -> float:
+    """Returns the loss of a constant output; the first loss where that is not known."""
+    level = evidence["baseline_loss"].finite.median(0.0)
+    return level if level > 0 else progress.first

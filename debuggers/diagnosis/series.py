@@ -35,6 +35,15 @@ class Series:
         """The last value; NaN if there is none."""
         return float(self.values[-1]) if len(self) else np.nan
 
+    @property
+    def first_step(self) -> int:
+        """The step of the first value.
+
+        Raises:
+            IndexError: There is none.
+        """
+        return int(self.steps[0])
+
     def median(self, otherwise: float = np.nan) -> float:
         """Returns the median of the values, and what is given if there are none."""
         return float(np.median(self.values)) if len(self) else otherwise

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from debuggers.diagnosis.argument import Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules.batch_order import unshuffled_data
-from debuggers.diagnosis.rules.generalisation import over_regularized, overfitting
+from debuggers.diagnosis.rules.duplicated_data import duplicated_data
 from debuggers.diagnosis.rules.gradient_handling import (
     accumulation_not_averaged,
     clipping_ineffective,
@@ -13,21 +13,15 @@ from debuggers.diagnosis.rules.gradient_handling import (
     gradients_not_zeroed,
 )
 from debuggers.diagnosis.rules.initialization import poor_initialization
-from debuggers.diagnosis.rules.inputs import duplicated_data, inputs_constant, inputs_not_normalized, non_finite_inputs
-from debuggers.diagnosis.rules.learning_rate import learning_rate_too_high, learning_rate_too_low
-from debuggers.diagnosis.rules.loss_function import (
-    loss_sum_not_mean,
-    shape_broadcast,
-    wrong_output_or_loss,
-)
-from debuggers.diagnosis.rules.loss_sign import flipped_loss_sign
-from debuggers.diagnosis.rules.participation import (
-    detached_parameters,
-    frozen_parameters,
-    no_update,
-    parameters_not_in_optimizer,
-    wrong_mode,
-)
+from debuggers.diagnosis.rules.inputs import inputs_constant, inputs_not_normalized, non_finite_inputs
+from debuggers.diagnosis.rules.learning_rate_too_high import learning_rate_too_high
+from debuggers.diagnosis.rules.learning_rate_too_low import learning_rate_too_low
+from debuggers.diagnosis.rules.loss_form import flipped_loss_sign, loss_sum_not_mean, shape_broadcast
+from debuggers.diagnosis.rules.loss_function import wrong_output_or_loss
+from debuggers.diagnosis.rules.no_update import no_update
+from debuggers.diagnosis.rules.over_regularized import over_regularized
+from debuggers.diagnosis.rules.overfitting import overfitting
+from debuggers.diagnosis.rules.participation import detached_parameters, frozen_parameters, parameters_not_in_optimizer
 from debuggers.diagnosis.rules.precision import fp16_underflow, non_finite_backward, non_finite_forward
 from debuggers.diagnosis.rules.ranks import (
     hung_rank,
@@ -43,6 +37,7 @@ from debuggers.diagnosis.rules.symmetry import unbroken_symmetry
 from debuggers.diagnosis.rules.target_range import target_out_of_range
 from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels
 from debuggers.diagnosis.rules.units import dead_units, saturated_units
+from debuggers.diagnosis.rules.wrong_mode import wrong_mode
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (
     non_finite_inputs,

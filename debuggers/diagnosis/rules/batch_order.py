@@ -4,15 +4,14 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, extended_at, of_one_class
+from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.series import Series
 
-FEWEST_BATCHES = 5
 FEWEST_OF_A_TASK = 3
 GROUPED = 5.0
 """Variance of the batches' means over that of random batches from which batches are not drawn at random."""
-NEARLY_ALL, SOME = 0.8, 0.6
-"""Shares of a batch's rows that had come before: of a data set that is known, and of one that has grown."""
 LITTLE = 0.1
 """Share of the targets' variance up to which a difference between batches does no harm."""
 
@@ -30,7 +29,7 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     # The mean of one sample left over at an epoch's end says nothing.
     several, jumping = _between_several(evidence)
     whole_batches = not len(size) or size.values.min() >= 4
-    enough = len(between) >= FEWEST_BATCHES and _share_between(evidence) > LITTLE
+    enough = len(between) >= FEWEST and _share_between(evidence) > LITTLE
     if whole_batches and enough and several > GROUPED and not _are_choices(evidence, jumping):
         ratio = between.last
         weight = STRONG if ratio < 2 * GROUPED else CERTAIN
@@ -57,38 +56,10 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     return argument
 
 
-def of_one_class(evidence: Evidence) -> float | None:
-    """The share of batches that have one class only, if there are several classes and it is no chance; else None."""
-    classes, so_far, size = (
-        evidence[name] for name in ("targets/classes", "targets/classes_so_far", "inputs/batch_size")
-    )
-    if len(classes) < FEWEST_BATCHES or not len(so_far) or so_far.last <= 1:
-        return None
-    alone, top = float(np.mean(classes.values == 1)), evidence["targets/top_share_so_far"]
-    rows = size.median(1.0)
-    by_chance = top.last**rows if len(top) else 0.0
-    return alone if alone > 0.5 + 0.5 * by_chance else None
-
-
-def extended_at(evidence: Evidence) -> int | None:
-    """The step from which new rows come among known ones, after nearly all had been known; None if there is none.
-
-    In any order, the rows of a data set that stays the same are known for good once they have come. Where another
-    part takes the place of the one before, as with one class after another, none of the new batches' rows is known.
-    """
-    again = evidence["inputs/repeated_rows"].finite
-    known = np.flatnonzero(again.values > NEARLY_ALL)
-    if not len(known):
-        return None
-    later = np.flatnonzero(again.values[known[0] :] < SOME) + known[0]
-    is_among = len(later) > 0 and float(again.values[known[0] :].min()) > 1 - NEARLY_ALL
-    return int(again.steps[later[0]]) if is_among else None
-
-
 def _of_the_same_rows(evidence: Evidence) -> bool:
     """Whether each batch has rows of the first one alone: their order says nothing, whatever becomes of the targets."""
     again = evidence["inputs/repeated_rows"].values[1:]
-    return len(again) >= FEWEST_BATCHES and bool(again.min() > 0.9)
+    return len(again) >= FEWEST and bool(again.min() > 0.9)
 
 
 def _between_several(evidence: Evidence) -> tuple[float, float]:
@@ -133,7 +104,7 @@ def _share_between(evidence: Evidence) -> float:
     recurrence whose state goes on from one to the next, with a piece of each series in each.
     """
     means, within, ratio = (evidence[f"targets/{name}"].finite.values for name in ("mean", "std", "between_batches"))
-    if len(means) < FEWEST_BATCHES or not len(within) or not len(ratio) or ratio[-1] <= 1:
+    if len(means) < FEWEST or not len(within) or not len(ratio) or ratio[-1] <= 1:
         return 1.0
     between = float(np.var(means, ddof=1))
     whole = between + float(np.mean(np.square(within)))
@@ -150,13 +121,6 @@ def _are_choices(evidence: Evidence, jumping: float) -> bool:
     if targets is None or not targets.integer or loss is None or loss.kind or loss.parts:
         return False
     return jumping <= GROUPED or (len(losses) > 0 and float(losses.min()) < 0)
-
-
-def always_the_same_class(evidence: Evidence) -> bool:
-    """Whether one class alone ever fills a batch, as the ones of an adversarial loss do: sorted rows are of each."""
-    classes, mean = evidence["targets/classes"], evidence["targets/mean"]
-    steps = np.intersect1d(classes.steps[classes.values == 1], mean.steps)
-    return len(steps) > 1 and bool(np.ptp(mean.values[np.isin(mean.steps, steps)]) == 0)
 
 
 def _of_positions(evidence: Evidence) -> bool:

@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.updates import HEALTHY_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.updates import HEALTHY_RATIO
 
 ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
 NEARLY_ALL = 0.9

@@ -5,15 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, entering_first_layer, fan_in, gains, is_set
+from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO, only_vectors_move
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, ParameterFacts
+from debuggers.diagnosis.facts import Facts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.participation import only_vectors_move
-from debuggers.diagnosis.rules.updates import EARLY, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.series import Series
 
-USUAL_GAINS = (0.05, 5.0)
-"""Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
 LARGEST_GAIN = 5 / 3
 """The largest that torch recommends for one of its activations, that of tanh."""
 RESTORED = 0.3
@@ -199,11 +197,6 @@ def _weigh_inputs(argument: Argument, evidence: Evidence) -> None:
         argument.against(STRONG, f"about {enters[1]:.2g} enters {enters[0]}: that, not its weights, is large")
 
 
-def _fan_in(shape: tuple[int, ...], kind: str) -> float:
-    """How many inputs a unit of a weight has; the Conv1D of Transformers keeps its weight transposed."""
-    return float(shape[0] if kind == "Conv1D" else np.prod(shape[1:]))
-
-
 def _is_rescaled(evidence: Evidence, name: str) -> bool:
     """Whether a normalisation behind a weight brings what it makes small to the usual scale, at first already.
 
@@ -225,7 +218,7 @@ def _off_centre(facts: Facts) -> dict[str, float]:
     """
     kinds = {layer.name: layer.kind for layer in facts.layers}
     sums = {
-        one.name: abs(one.mean) * _fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))
+        one.name: abs(one.mean) * fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))
         for one in facts.parameters
         if one.name in gains(facts) and abs(one.mean) > ONE_SIGN * one.std
     }
@@ -237,11 +230,6 @@ def _all_zero(facts: Facts) -> list[str]:
     matrices = [one for one in facts.parameters if len(one.shape) > 1 and one.role != "frozen"]
     is_zero = all(one.is_sampled and not is_set(one) for one in matrices)
     return [one.name for one in matrices] if len(matrices) > 1 and is_zero else []
-
-
-def is_set(parameter: ParameterFacts) -> bool:
-    """Whether a parameter was anything but zero at first."""
-    return parameter.std + abs(parameter.mean) > 0
 
 
 def _add_reach(argument: Argument, evidence: Evidence) -> None:
@@ -278,37 +266,6 @@ def _zero_for_good(evidence: Evidence) -> list[str]:
         for name, series in known.items()
         if not series.values.any() and name in means and not means[name].values.any()
     ]
-
-
-def gains(facts: Facts) -> dict[str, float]:
-    """The standard deviation of each weight times √fan_in, at first.
-
-    Only weights that are multiplied with a layer's input have a fan: an embedding, a position or a token has none.
-    """
-    kinds = {layer.name: layer.kind for layer in facts.layers}
-    return {
-        one.name: one.std * float(np.sqrt(_fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))))
-        for one in facts.parameters
-        if len(one.shape) >= 2
-        and one.std > 0
-        and one.role != "frozen"
-        and "emb" not in one.name.lower()
-        and (not kinds or "Embedding" not in kinds.get(one.name.rpartition(".")[0], "Embedding"))
-    }
-
-
-def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
-    """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
-
-    A layer whose weights have the gain g puts out g times the root mean square of what enters it, beside its biases.
-    """
-    facts, outputs = evidence.facts, evidence.of_tensors("output_std")
-    first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
-    gain = gains(facts).get(f"{first}.weight", 0.0)
-    if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
-        return None
-    spread = next((one.std for one in facts.parameters if one.name == f"{first}.bias"), 0.0)
-    return first, float(np.sqrt(max(0.0, series.first**2 - spread**2))) / gain
 
 
 def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, normalised: bool) -> None:

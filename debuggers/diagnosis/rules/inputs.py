@@ -1,14 +1,13 @@
 """Causes in what enters the model."""
 
-from math import prod
-
 import numpy as np
 
-from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.derived.initial_weights import entering_first_layer
+from debuggers.diagnosis.derived.input_kinds import are_codes
+from debuggers.diagnosis.derived.visits import MOSTLY_EQUAL
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.initialization import entering_first_layer
-from debuggers.diagnosis.rules.visits import MANY_VISITS, visits
 
 LARGE_INPUT = 10.0
 """Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
@@ -17,16 +16,8 @@ UNEVEN = 100.0
 IN_FEW = 0.2
 """A feature's typical standard deviation over the batch, as a share of that of all values, below which the spread lies
 in a few features or between them. Of values in one unit, such as pixels, it is more than half."""
-MOSTLY_EQUAL = 0.8
-"""Share of a batch's rows from which one row is what the model is given, whatever the others are."""
 OFTEN_EQUAL = 0.5
 """The same where nearly all rows that repeat are that one."""
-FULL_BATCH_FROM = 64
-"""A batch of at least so many rows that comes again and again may be the whole data set."""
-FEW_BATCHES = 2.5
-"""Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
-FAR_ABOVE = 10.0
-"""Times the training loss from which a validation loss shows that rows were learnt by heart."""
 NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
 
 
@@ -57,13 +48,13 @@ def inputs_constant(evidence: Evidence) -> Argument:
     several = size.median() >= 2
     if several and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
         argument.add(
-            CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=_first(varies)
+            CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=varies.first_step
         )
     elif several and not len(varies):
         same = evidence["inputs/duplicates"]
         rows = size.median()
         if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
-            argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=_first(same))
+            argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=same.first_step)
     if several and argument.cause is None:
         _add_top_row(argument, evidence)
     argument.advice = (
@@ -84,7 +75,7 @@ def _add_top_row(argument: Argument, evidence: Evidence) -> None:
     share = top.median()
     is_alone = len(same) > 0 and share - 1 / rows > MOSTLY_EQUAL * same.median()
     if share > MOSTLY_EQUAL or (share > OFTEN_EQUAL and is_alone and not are_codes(evidence)):
-        argument.add(0.8, f"{share:.0%} of the rows of a batch are one and the same", since=_first(top))
+        argument.add(0.8, f"{share:.0%} of the rows of a batch are one and the same", since=top.first_step)
 
 
 def inputs_not_normalized(evidence: Evidence) -> Argument:
@@ -101,7 +92,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
             _add_scaled_inside(argument, evidence, 0.0)
         return argument
     centre, spread = float(np.median(np.abs(mean.values))), std.median()
-    since = _first(std)
+    since = std.first_step
     size = max(centre, spread)
     if size > LARGE_INPUT:
         weight = STRONG if size > 3 * LARGE_INPUT else MODERATE
@@ -150,9 +141,9 @@ def _add_uneven(argument: Argument, evidence: Evidence, uneven: float, size: flo
     within = evidence["inputs/batch_std"].finite.median(spread)
     if within < IN_FEW * spread and size <= LARGE_INPUT:
         text += f": that of all values is {spread:.2g}, that of a typical feature {within:.2g}"
-        argument.add(0.6, text, since=_first(std))
+        argument.add(0.6, text, since=std.first_step)
     elif size > 1:
-        argument.add(MODERATE, text, since=_first(std))
+        argument.add(MODERATE, text, since=std.first_step)
 
 
 def _add_scaled_inside(argument: Argument, evidence: Evidence, size: float) -> None:
@@ -177,133 +168,7 @@ def _add_scaled_inside(argument: Argument, evidence: Evidence, size: float) -> N
     argument.advice = "Divide by the largest value, such as 255, or standardise, in the model or before it, but once."
 
 
-def duplicated_data(evidence: Evidence) -> Argument:
-    """Rows repeat within batches, or small batches come again and again."""
-    argument = Argument("duplicated_data")
-    if not _belong_to_outputs(evidence):
-        return argument
-    same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
-    rows, top = size.median(0.0), evidence["inputs/top_row_share"]
-    share = same.median(0.0)
-    if rows >= 4 and share >= 0.3 + _unavoidable(evidence, rows):
-        argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=_first(same))
-        if top.median(0.0) - 1 / rows > MOSTLY_EQUAL * share:
-            argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
-        elif share >= 1 - 1.5 / rows:
-            argument.against(STRONG, "all rows are equal: see inputs_constant")
-    if len(again) >= 8:
-        repeated = float(np.mean(again.values[1:]))
-        if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_one_picture(evidence, rows):
-            argument.add(
-                STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=_first(again)
-            )
-            weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
-            if 0 < weights < wanted:
-                argument.against(
-                    MODERATE,
-                    f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
-                    "whole data set",
-                )
-        elif repeated > 0.9 and len(evidence.validation) == 0:
-            argument.add(0.1, f"every batch is the same {rows:.0f} rows")
-    if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
-        argument.add(0.55, drawn)
-        validation, progress = evidence.validation.finite.values, progress_of(evidence)
-        if len(validation) >= 3 and progress and float(np.median(validation[-2:])) > FAR_ABOVE * progress.last:
-            argument.against(WEAK, "what comes of it is a validation loss far above the training loss: see overfitting")
-    for found in evidence.found("same_batch_on_ranks"):
-        argument.add(STRONG, f"{found.evidence}: a DistributedSampler is missing", since=found.step, where=[found.name])
-    argument.advice = (
-        "Check the sampler, the worker's random seed (worker_init_fn) and joins that repeat rows; compare batches with "
-        "torch.unique(inputs, dim=0)."
-    )
-    return argument
-
-
-def _trained_weights(evidence: Evidence) -> int:
-    return sum(prod(one.shape) for one in evidence.facts.parameters if one.role == "trained")
-
-
-def _of_a_row(evidence: Evidence) -> int:
-    """How many targets a row has; a class is one."""
-    targets = evidence.facts.targets or evidence.facts.outputs
-    return prod(targets.shape[1:]) if targets is not None else 1
-
-
-def _is_one_picture(evidence: Evidence, rows: float) -> bool:
-    """Whether a batch is one row with a field of targets: a picture whose places are the data.
-
-    A deep image prior is fitted to it (Ulyanov et al. 2018), and so is a single volume or film.
-    """
-    targets = evidence.facts.targets or evidence.facts.outputs
-    return rows == 1 and targets is not None and len(targets.shape) > 2 and prod(targets.shape) >= FULL_BATCH_FROM
-
-
-def _few_rows(evidence: Evidence, rows: float) -> str | None:
-    """What to say of batches that are drawn again and again from hardly more rows than one has; None if they are not.
-
-    Such a data set is what a slice or a sampler has left of one. Codes may be all that there are.
-    """
-    seen = visits(evidence)
-    if seen is None or seen.each < 2 * MANY_VISITS or are_codes(evidence):
-        return None
-    is_little = rows < seen.rows < min(FEW_BATCHES * rows, FULL_BATCH_FROM)
-    text = f"batches of {rows:.0f} rows are drawn from about {seen.rows:.0f}, each of which came {seen.each:.0f} times"
-    return text if is_little else None
-
-
-def _unavoidable(evidence: Evidence, rows: float) -> float:
-    """The share of a batch's rows that equal another one by chance, where inputs are of few kinds.
-
-    Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones: numbers of users, words, the
-    places of a small world. Measurements are equal only if they are one and the same.
-    """
-    kinds = _kinds(evidence) if rows >= 1 and are_codes(evidence) else 0.0
-    return 1 - kinds * (1 - (1 - 1 / kinds) ** rows) / rows if kinds >= 1 else 0.0
-
-
-def _kinds(evidence: Evidence) -> float:
-    """How many different rows there are: as many as columns if they are one-hot and none came again; 0 if unknown."""
-    seen, mean, inputs = visits(evidence), evidence["inputs/mean"].finite.values, evidence.facts.inputs
-    if seen is not None:
-        return seen.rows
-    if inputs is None or inputs.integer or len(inputs.shape) != 2 or not len(mean):
-        return 0.0
-    return float(inputs.shape[1]) if np.allclose(mean, 1 / inputs.shape[1], rtol=1e-3) else 0.0
-
-
-def are_codes(evidence: Evidence) -> bool:
-    """Whether inputs are whole numbers, or two values alone: their variance is the largest that their mean allows.
-
-    Those between a and b with the mean m have at most the variance (b - m)(m - a), if all are one or the other.
-    Those of a loss that is not known, such as a policy's, may be the places of a world, however they are written.
-    """
-    facts = evidence.facts
-    if (facts.inputs is not None and facts.inputs.integer) or (facts.loss is not None and not facts.loss.kind):
-        return True
-    least, most, mean, deviation = (evidence[f"inputs/{name}"].finite.values for name in ("min", "max", "mean", "std"))
-    if not min(map(len, (least, most, mean, deviation))) or len(mean) != len(deviation):
-        return False
-    low, high = float(least.min()), float(most.max())
-    ends = low == least.max() and high == most.min() and low < high
-    return bool(ends and np.allclose(deviation**2, (high - mean) * (mean - low), rtol=1e-3))
-
-
-def _belong_to_outputs(evidence: Evidence) -> bool:
-    """Whether inputs may be the rows that the loss compares: not, say, all items that each query is compared with."""
-    inputs, loss = evidence.facts.inputs, evidence.facts.loss
-    if inputs is None or loss is None or not inputs.shape or not loss.outputs_shape:
-        return True
-    ours, theirs = inputs.shape[0], loss.outputs_shape[0]
-    return ours == 0 or theirs == 0 or ours % theirs == 0 or theirs % ours == 0
-
-
 def _scale(evidence: Evidence) -> float:
     """The magnitude of the inputs, for what counts as zero."""
     values = [float(np.abs(evidence[f"inputs/{name}"].finite.values).max(initial=0.0)) for name in ("min", "max")]
     return max(*values, 1e-30)
-
-
-def _first(series: object) -> int:
-    steps = series.steps  # type: ignore[attr-defined]
-    return int(steps[0])

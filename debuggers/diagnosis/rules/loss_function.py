@@ -6,24 +6,24 @@ import re
 
 import numpy as np
 
-from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
+from debuggers.diagnosis.derived.chance import binomial_deviation
+from debuggers.diagnosis.derived.pairs import add_left_out
+from debuggers.diagnosis.derived.relation import CHANCE, FEWEST
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import OF_VALUES, LossFacts
-from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.chance import binomial_deviation
-from debuggers.diagnosis.rules.pairs import add_left_out
-from debuggers.diagnosis.rules.relation import CHANCE
+from debuggers.diagnosis.facts import OF_VALUES, POSITIVE, LossFacts
 
-POSITIVE = ("relu", "softplus", "exp", "square", "abs")
 _OF_SHARES = ("sigmoid", "hardsigmoid", "softmax")
-REGRESSIONS = OF_VALUES
-FEWEST_BATCHES = 5
 FAR = 2.0
 """Times the most frequent class's share from which an accuracy is far above it."""
 MOSTLY = 0.5
 """Share of the batches with a row of several labels from which rows may have several."""
 MORE_THAN_ONE = 1.02
 """Labels of a row on average that are more than one each: float32 means of large batches are off by far less."""
+_SHAPE_ERRORS = re.compile(
+    r"all elements of input should be between 0 and 1|expected scalar type Long|0D or 1D target tensor expected|"
+    r"multi-target not supported|must be the same as input size|expected (?:floating|Float|Long)"
+)
 
 
 def wrong_output_or_loss(evidence: Evidence) -> Argument:
@@ -121,7 +121,7 @@ def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFact
     takes_one = loss.kind == "cross_entropy" or (loss.kind == "bce" and loss.before == "softmax")
     takes_one = takes_one and not _are_pairs(evidence, loss)
     most = evidence["targets/most_labels"].finite.values
-    together = float(np.mean(most >= 2)) if len(most) >= FEWEST_BATCHES else 0.0
+    together = float(np.mean(most >= 2)) if len(most) >= FEWEST else 0.0
     alike = loss.outputs_shape == loss.targets_shape
     if takes_one and alike and together > MOSTLY and _labels_of_a_row(evidence, loss) <= MORE_THAN_ONE:
         argument.add(
@@ -170,7 +170,7 @@ def _labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
     """
     mean, labels = evidence["targets/mean"].finite, evidence["targets/classes"]
     sizes = [size for size in loss.outputs_shape[1:] if size > 1]
-    if len(mean) < FEWEST_BATCHES or not len(labels) or not sizes or loss.outputs_shape != loss.targets_shape:
+    if len(mean) < FEWEST or not len(labels) or not sizes or loss.outputs_shape != loss.targets_shape:
         return 0.0
     reached = evidence["targets/max"].finite.values
     # A loop may tell indices of classes where its loss compares one-hot rows; those of two classes look like labels.
@@ -198,7 +198,7 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
     count = _index_classes(evidence)
     if (
-        loss.kind in REGRESSIONS
+        loss.kind in OF_VALUES
         and count
         and (not loss.outputs_shape or 1 in (len(loss.outputs_shape), loss.outputs_shape[-1]))
     ):
@@ -218,8 +218,8 @@ def _add_contradiction(argument: Argument, evidence: Evidence, loss: LossFacts) 
     if not (is_plain and is_mean) or outputs is None or np.prod(outputs.shape) != np.prod(loss.outputs_shape):
         return
     steps, ours, theirs = np.intersect1d(accuracy.steps, losses.steps, return_indices=True)
-    late = slice(-max(FEWEST_BATCHES, len(steps) // 3), None)
-    if len(steps) < FEWEST_BATCHES:
+    late = slice(-max(FEWEST, len(steps) // 3), None)
+    if len(steps) < FEWEST:
         return
     level, found = float(np.mean(losses.values[theirs][late])), float(np.mean(accuracy.values[ours][late]))
     if level < 0:  # no cross entropy is
@@ -242,7 +242,7 @@ def _index_classes(evidence: Evidence) -> int:
         evidence[name].finite for name in ("targets/min", "targets/max", "targets/mean", "inputs/batch_size")
     )
     steps, places, sizes = np.intersect1d(mean.steps, size.steps, return_indices=True)
-    if len(steps) < FEWEST_BATCHES or not len(low) or not len(high):
+    if len(steps) < FEWEST or not len(low) or not len(high):
         return 0
     sums = mean.values[places] * size.values[sizes]
     whole = np.concatenate([low.values, high.values])
@@ -252,64 +252,9 @@ def _index_classes(evidence: Evidence) -> int:
     return int(top) + 1 if is_index and (np.abs(sums - np.round(sums)) < 1e-5 * np.maximum(1, sums)).all() else 0
 
 
-_SHAPE_ERRORS = re.compile(
-    r"all elements of input should be between 0 and 1|expected scalar type Long|0D or 1D target tensor expected|"
-    r"multi-target not supported|must be the same as input size|expected (?:floating|Float|Long)"
-)
-
-
 def _add_error(argument: Argument, error: str) -> None:
     if _SHAPE_ERRORS.search(error):
         argument.add(0.85, f"the training ended with: {error}")
         argument.advice = (
             argument.advice or "Compare the loss's documentation with shape and dtype of outputs and targets."
         )
-
-
-def shape_broadcast(evidence: Evidence) -> Argument:
-    """One of outputs and targets was expanded to the other's shape inside the loss."""
-    argument = Argument("shape_broadcast")
-    loss = evidence.facts.loss
-    if loss is not None and loss.broadcast:
-        shown = next((part for part in loss.parts if part.broadcast), loss)
-        size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
-        argument.add(
-            CERTAIN,
-            f"outputs of shape {tuple(shown.outputs_shape)} and targets{size} are broadcast "
-            "to one another: every output is compared with every target",
-        )
-    elif loss is not None and loss.kind in REGRESSIONS | {"bce", "bce_with_logits"}:
-        ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
-        # What was only put into another shape has as many elements.
-        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs):
-            argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
-    outputs, targets = evidence.facts.outputs, evidence.facts.targets
-    compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them
-    if argument.cause is None and outputs is not None and targets is not None and loss is not None and not compared:
-        ours, theirs = tuple(outputs.shape), tuple(targets.shape)
-        if loss.kind in REGRESSIONS and sorted((ours, theirs), key=len) == [ours[:1], (*ours[:1], 1)]:
-            argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
-    argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
-    return argument
-
-
-def loss_sum_not_mean(evidence: Evidence) -> Argument:
-    """The loss is the sum over the batch and nothing divides it: gradients grow with the batch."""
-    argument = Argument("loss_sum_not_mean")
-    loss = evidence.facts.loss
-    rows = evidence["inputs/batch_size"].median(float(loss.outputs_shape[0]) if loss and loss.outputs_shape else 0.0)
-    if loss is None or loss.reduction != "sum" or rows < 8 or abs(loss.factor) < 3 / rows:
-        return argument
-    argument.add(
-        MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
-    )
-    progress = progress_of(evidence)
-    if progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
-        argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-    ratio = evidence["update_ratio"].finite
-    if len(ratio) and float(ratio.values[:10].max()) > 0.1:
-        argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
-    if evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion")):
-        argument.against(WEAK, f"{evidence.facts.optimizer} divides by the gradient's own size")
-    argument.advice = f'Use reduction="mean", or divide the learning rate by {rows:.0f}.'
-    return argument

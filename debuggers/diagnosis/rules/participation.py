@@ -6,9 +6,10 @@ import numpy as np
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.initial_weights import fresh_weights
+from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.rates import learning_rates
 
 FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
@@ -16,32 +17,12 @@ COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
-RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4, "RNNCell": 1, "GRUCell": 3, "LSTMCell": 4}
-"""Recurrent layers, with the number of gates whose weights stand one below the other."""
 LITTLE = 0.3
 """Share of what there is to learn, below which little of it was."""
 WITHIN = 3.0
 """Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
 SAMPLED = 512
 """Elements of a weight, about, of which its mean and deviation are known."""
-ALL = 0.999
-"""Share of a model's weights from which none is trained."""
-
-
-def _with_role(evidence: Evidence, role: str) -> list[str]:
-    return [parameter.name for parameter in evidence.facts.parameters if parameter.role == role]
-
-
-def _share(evidence: Evidence, names: Sequence[str]) -> float:
-    """Their share of all elements."""
-    sizes = {one.name: float(np.prod(one.shape)) for one in evidence.facts.parameters}
-    return sum(sizes[name] for name in names) / max(1.0, sum(sizes.values()))
-
-
-def _none_is_trained(evidence: Evidence, without: Sequence[str]) -> bool:
-    """Whether those without gradients are a whole model, but for scalars and vectors: a small head is trained too."""
-    has_weight = any(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters)
-    return _share(evidence, without) > ALL and not has_weight
 
 
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
@@ -50,7 +31,7 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     Weights are compared after 25 steps: what is outside and has changed by then belongs to another optimizer.
     """
     argument = Argument("parameters_not_in_optimizer")
-    names, found = _with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
+    names, found = with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
     trainable = [one.name for one in evidence.facts.parameters if one.role != "frozen"]
     if found or (names and evidence.facts.steps <= COMPARED_AFTER):
         since = found[0].step if found else None
@@ -68,7 +49,7 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
                 "the optimizer holds none of the model's parameters: it was made for a copy, for another model, or "
                 "before these layers were",
             )
-        without = _with_role(evidence, "without_gradient")
+        without = with_role(evidence, "without_gradient")
         if without:
             argument.add(WEAK, f"the optimizer holds parameters without gradient ({some_of(without, 3)})")
     argument.advice = (
@@ -89,9 +70,9 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
 def detached_parameters(evidence: Evidence) -> Argument:
     """Parameters of layers that ran never got a gradient: something cuts the graph between them and the loss."""
     argument = Argument("detached_parameters")
-    names = _with_role(evidence, "without_gradient")
+    names = with_role(evidence, "without_gradient")
     ran = evidence.of_tensors("output_std")
-    if not names or _none_is_trained(evidence, names):  # see no_update
+    if not names or none_is_trained(evidence, names):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
                 STRONG,
@@ -103,7 +84,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
         return argument
     cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
     if cut:
-        share = _share(evidence, cut)
+        share = share_of(evidence, cut)
         comes_first = _come_first(evidence, cut)
         weight = (0.6 if comes_first and share > 0.05 else MODERATE) if not ran else CERTAIN if share > 0.05 else STRONG
         seen = "their layers run" if ran else "layers behind them do" if comes_first else "others do"
@@ -137,8 +118,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     in boosting, parts are trained in turn: the others' turn comes.
     """
     argument = Argument("frozen_parameters")
-    names, progress = _with_role(evidence, "frozen"), progress_of(evidence)
-    share = _share(evidence, names)
+    names, progress = with_role(evidence, "frozen"), progress_of(evidence)
+    share = share_of(evidence, names)
     if names and share > ALL and _gradients_ended(evidence):
         argument.add(
             CERTAIN,
@@ -148,7 +129,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.advice = "Switch them on again before the model's own step: model.requires_grad_(True)."
         return argument
     names = [name for name in names if not _was_trained(evidence, name)]
-    share = _share(evidence, names)
+    share = share_of(evidence, names)
     if not names or progress is None or share < 0.2:
         return argument
     fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
@@ -157,7 +138,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
     weight = MODERATE if gets_nowhere else WEAK
     argument.add(weight, text, since=0, where=names)
-    if fresh and _share(evidence, fresh) > 0.2:
+    if fresh and share_of(evidence, fresh) > 0.2:
         argument.add(
             weight,
             f"{some_of(fresh, 3)} still have the spread of PyTorch's default initialisation: nothing trained them",
@@ -177,7 +158,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     if gets_nowhere:
         argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
     elif (
-        _is_little(_share(evidence, fresh), _share(evidence, matrices), progress.learnt)
+        _is_little(share_of(evidence, fresh), share_of(evidence, matrices), progress.learnt)
         and progress.points >= FEWEST_STEPS
     ):
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
@@ -210,41 +191,6 @@ def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
     return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else LITTLE)
 
 
-def fresh_weights(evidence: Evidence, role: str) -> list[str]:
-    """Weights of a role with the spread that PyTorch's layers start with, as far as that can be told.
-
-    Linear layers and convolutions start with kaiming_uniform_(a=√5), recurrent ones with a uniform distribution up to
-    one over the root of their hidden size, embeddings with the standard normal one. The weights of attention, and in
-    ``torch.nn.Transformer`` all of them, start with xavier_uniform_.
-    """
-    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
-    found = []
-    for one in evidence.facts.parameters:
-        layer = one.name.rpartition(".")[0]
-        kind = kinds.get(layer, "")
-        if one.role != role or len(one.shape) < 2:
-            continue
-        scale = np.sqrt(3 * np.prod(one.shape[1:]))
-        if kind == "Embedding":
-            scale = 1.0
-        elif kind in RECURRENT:
-            scale = np.sqrt(3 * one.shape[0] / RECURRENT[kind])
-        fields = float(np.prod(one.shape[2:]))
-        xavier = np.sqrt((one.shape[0] + one.shape[1]) * fields / 2)
-        is_xavier = kind not in RECURRENT and kind != "Embedding" and abs(one.std * xavier - 1) < 0.1
-        if is_xavier or (scale > 0 and abs(one.std * scale - 1) < 0.25):
-            found.append(one.name)
-    return found
-
-
-def only_vectors_move(evidence: Evidence, fewest: int = 1) -> bool:
-    """Whether the gradients of all matrices, seen so often at least, are exactly zero: no rate moves them."""
-    gradients = evidence.of_tensors("gradient_rms")
-    known = [gradients[one.name] for one in evidence.facts.parameters if len(one.shape) > 1 and one.name in gradients]
-    known = [series for series in known if len(series)]
-    return bool(known) and all(len(series) >= fewest and not series.values.any() for series in known)
-
-
 def _new_behind_trained(evidence: Evidence) -> str:
     """The frozen weight that nothing trained, with one before it that was and a trained one behind it; "" if none is.
 
@@ -269,106 +215,3 @@ def _new_behind_trained(evidence: Evidence) -> str:
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
     return ""
-
-
-def no_update(evidence: Evidence) -> Argument:
-    """Optimizer steps change no weight although there are gradients."""
-    argument = Argument("no_update")
-    if any(one.name == "gradients_are_used" and one.broken for one in evidence.facts.invariants):
-        argument.add(
-            CERTAIN,
-            "backward passes filled gradients over and over, and the optimizer never took a step: optimizer.step() is "
-            "missing, or named without its parentheses",
-            since=0,
-        )
-        argument.advice = "Call optimizer.step() after loss.backward(): with parentheses, in each step."
-        return argument
-    idle = [finding for finding in evidence.found("idle_optimizer") if finding.ongoing]
-    if idle:
-        for finding in idle:
-            where = _with_role(evidence, "unchanged")
-            argument.add(CERTAIN, f"{finding.name}: {finding.evidence}", since=0, where=where)
-        argument.advice = (
-            "Call the step() of each optimizer after the backward pass, and give each a learning rate above 0."
-        )
-        return argument
-    _add_movement(argument, evidence)
-    broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
-    if argument.cause is not None and broken:
-        argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
-    without = _with_role(evidence, "without_gradient")
-    if without and _none_is_trained(evidence, without) and evidence.facts.loss is not None:
-        argument.add(
-            CERTAIN,
-            "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "
-            "or belongs to another model",
-            since=0,
-        )
-    still = _with_role(evidence, "unchanged")
-    if argument.cause is None and still and _share(evidence, still) > 0.5:
-        argument.add(0.6, f"{some_of(still, 3)} never changed, though they have gradients", since=0, where=still)
-    if argument.cause is not None:
-        _add_circumstances(argument, evidence)
-    argument.advice = (
-        "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is above "
-        "0, and keep float32 weights where updates are small."
-    )
-    return argument
-
-
-def _add_movement(argument: Argument, evidence: Evidence) -> None:
-    """Steps that change no sampled weight, or whose changes are put back."""
-    ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
-    has_gradient = alive.median() > 0
-    if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
-        argument.add(
-            CERTAIN,
-            f"weights are unchanged after {np.sum(ratio.values == 0)} of {len(ratio)} sampled steps",
-            since=int(ratio.steps[0]),
-        )
-    elif found := evidence.found("weights_stand_still"):
-        argument.add(STRONG, found[0].message, since=0)
-        typical = ratio.finite.median(0.0)
-        if typical > 1e-5:
-            argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
-        elif typical > 0:
-            argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
-
-
-def _add_circumstances(argument: Argument, evidence: Evidence) -> None:
-    """What goes with steps that change nothing."""
-    for finding in evidence.found("skipped_steps"):
-        argument.add(0.0, finding.evidence)
-    narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
-    if narrow:
-        argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")
-    rates = learning_rates(evidence)
-    if len(rates) and float(rates.values.max()) == 0:
-        argument.add(WEAK, "the learning rate is 0")
-
-
-def wrong_mode(evidence: Evidence) -> Argument:
-    """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
-    argument = Argument("wrong_mode")
-    facts = evidence.facts
-    if facts.steps and facts.eval_steps > 0.3 * facts.steps:
-        argument.add(
-            0.85, f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps", since=0
-        )
-        argument.advice = "Call model.train() before each epoch: validation has left the model in eval mode."
-    if facts.train_validations:
-        argument.add(
-            0.85,
-            f"{facts.train_validations} of {max(facts.validations, facts.train_validations)} "
-            "validations ran in training "
-            "mode: dropout is on, and batch norm learns from the validation data",
-        )
-        argument.advice = "Call model.eval() before validation and model.train() after it."
-    if any(one.name == "no_dropout_in_validation" and one.broken for one in facts.invariants):
-        argument.add(
-            0.85,
-            "the model draws random numbers in evaluation mode, too, and its training has masks of dropout that come "
-            "from no module: functional.dropout drops unless it is told self.training",
-        )
-        argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
-    return argument

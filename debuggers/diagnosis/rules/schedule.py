@@ -3,11 +3,9 @@
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import Progress, progress_of
-from debuggers.diagnosis.rules.rates import COLLAPSED, learning_rates
-from debuggers.diagnosis.rules.relation import hits
-from debuggers.diagnosis.rules.updates import (
+from debuggers.diagnosis.derived.rates import COLLAPSED, learning_rates
+from debuggers.diagnosis.derived.relation import hits
+from debuggers.diagnosis.derived.updates import (
     AGREE,
     ENOUGH,
     HEALTHY_RATIO,
@@ -24,7 +22,9 @@ from debuggers.diagnosis.rules.updates import (
     setback,
     travelled,
 )
-from debuggers.diagnosis.rules.visits import FEW_VISITS, visits
+from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import Progress, progress_of
 from debuggers.diagnosis.series import Series
 
 FEWEST = 20

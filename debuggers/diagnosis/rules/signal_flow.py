@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.initial_weights import gains
+from debuggers.diagnosis.derived.updates import UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.initialization import gains
-from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
 from debuggers.diagnosis.series import Series
 
 DECAY = 1e-3

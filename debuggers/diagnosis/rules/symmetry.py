@@ -3,10 +3,10 @@
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
+from debuggers.diagnosis.derived.initial_weights import is_set
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.initialization import is_set
 
 BROKEN, BROKEN_ALL = 0.6, 0.8
 """Shares of a constant output's loss from which noise or other layers have parted equal units; if all weights began so,

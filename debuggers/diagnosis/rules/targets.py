@@ -5,14 +5,14 @@ import math
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
+from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs
+from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
+from debuggers.diagnosis.derived.relation import CHANCE, FEWEST, explains, hits, learnt_of_new_rows, reconstructs
+from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
+from debuggers.diagnosis.derived.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
-from debuggers.diagnosis.rules.batch_order import always_the_same_class, of_one_class
-from debuggers.diagnosis.rules.pairs import add_unordered, order_of_pairs
-from debuggers.diagnosis.rules.rates import has_collapsed, learning_rates
-from debuggers.diagnosis.rules.relation import CHANCE, FEWEST, explains, hits, learnt_of_new_rows, reconstructs
-from debuggers.diagnosis.rules.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
-from debuggers.diagnosis.rules.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, gains
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.initialization import USUAL_GAINS, gains
 from debuggers.diagnosis.series import Series
 
 CUTTING = ("Threshold", "Hardshrink", "Softshrink")

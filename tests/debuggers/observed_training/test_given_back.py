@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import stepscope
-from debuggers.diagnosis.rules.relation import reconstructs
+from debuggers.diagnosis.derived.relation import reconstructs
 
 
 class Coder(nn.Module):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from debuggers.diagnosis.derived.initial_weights import gains
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.rules.initialization import gains
 from debuggers.diagnosis.series import Series
 
 STEPS = np.arange(12)

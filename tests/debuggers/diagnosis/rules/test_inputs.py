@@ -1,101 +1,11 @@
-"""Equal rows: data that repeats, or a few states."""
+"""Inputs of an unusual scale, and what a model makes of them."""
 
 import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
-from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.series import Series
-
-STATES = 8
-
-
-@pytest.mark.parametrize(("batch", "share", "deviation", "found"), [
-    (64, 0.875, "of one-hot rows", []),
-    (8, 0.35, "of one-hot rows", []),
-    (8, 0.75, "of one-hot rows", ["duplicated_data"]),  # 8 draws of 8 states have 5 different ones, not 2
-    (64, 0.875, "of other rows", ["duplicated_data"]),
-])  # fmt: skip
-def test_one_hot_rows_equal_one_another_by_chance(batch, share, deviation, found):
-    spread = np.sqrt((1 - 1 / STATES) / STATES) * (1.0 if deviation == "of one-hot rows" else 0.8)
-    signals = {
-        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": batch, "inputs/duplicates": share, "inputs/min": 0.0,
-        "inputs/max": 1.0, "inputs/mean": 1 / STATES, "inputs/std": spread,
-    }  # fmt: skip
-    series = {
-        name: Series(np.arange(60), np.broadcast_to(np.float64(value), 60)) if np.ndim(value) == 0 else
-        Series(np.arange(60), value) for name, value in signals.items()
-    }  # fmt: skip
-    causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(batch, STATES)))))
-
-    assert [cause.code for cause in causes] == found
-
-
-@pytest.mark.parametrize(("deviation", "found"), [(1.0, []), (0.9, ["duplicated_data"])])
-def test_rows_of_signs_equal_one_another_by_chance(deviation, found):
-    """64 draws of all rows of six signs, of which about 23 equal another one; other values within -1 and 1 do not."""
-    values = {
-        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": 64.0, "inputs/duplicates": 0.37, "inputs/min": -1.0,
-        "inputs/max": 1.0, "inputs/mean": 0.0, "inputs/std": deviation, "inputs/repeated_rows": 1.0,
-        "inputs/rows_so_far": 64.0,
-    }  # fmt: skip
-    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
-    causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(64, 6)))))
-    assert [cause.code for cause in causes] == found
-
-
-def of_rows(shape, compared, *, duplicates, integer=False, different=40.0):
-    """A training on draws of so many different rows, whose loss compares so many outputs."""
-    values = {
-        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": shape[0], "inputs/duplicates": duplicates,
-        "inputs/repeated_rows": 1.0, "inputs/rows_so_far": different, "inputs/repeated": float(duplicates == 0),
-    }  # fmt: skip
-    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
-    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(compared, 10))
-    facts = Facts(steps=60, inputs=BatchFacts(shape=shape, integer=integer), loss=loss)
-    return [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
-
-
-@pytest.mark.parametrize(("integer", "different", "found"), [
-    (True, 40.0, []), (True, 400.0, ["duplicated_data"]), (False, 40.0, ["duplicated_data"]),
-])  # fmt: skip
-def test_codes_of_few_kinds_equal_one_another_by_chance_and_measurements_do_not(integer, different, found):
-    assert of_rows((64, 6), 64, duplicates=0.5, integer=integer, different=different) == found
-
-
-@pytest.mark.parametrize(("compared", "found"), [(32, []), (48, ["duplicated_data"]), (480, ["duplicated_data"])])
-def test_all_items_that_each_query_is_compared_with_are_no_batch(compared, found):
-    assert of_rows((48, 12), compared, duplicates=0.0) == found
-
-
-@pytest.mark.parametrize(("rows", "shape", "found"), [
-    (1, (1, 1, 8, 8), []), (1, (1, 1, 7, 9), ["duplicated_data"]), (1, (1, 64), ["duplicated_data"]),
-    (2, (2, 1, 8, 8), ["duplicated_data"]),
-])  # fmt: skip
-def test_one_picture_that_always_comes_may_be_all_there_is(rows, shape, found):
-    facts = Facts(
-        steps=STEPS,
-        inputs=BatchFacts(shape=(rows, 8, 4, 4), dtype="float32"),
-        targets=BatchFacts(shape=shape, dtype="float32"),
-    )
-    values = {"inputs/batch_size": float(rows), "inputs/duplicates": 0.0, "inputs/repeated": 1.0}
-    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
-    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
-
-
-@pytest.mark.parametrize(("columns", "found"), [(19, []), (20, ["duplicated_data"])])
-def test_a_small_batch_that_always_comes_may_be_all_there_is_where_it_cannot_be_learnt_by_heart(columns, found):
-    facts = Facts(
-        steps=STEPS,
-        inputs=BatchFacts(shape=(20, columns), dtype="float32"),
-        targets=BatchFacts(shape=(20, 3), dtype="float32"),
-        parameters=(ParameterFacts(name="fc.weight", shape=(3, columns), std=0.1),),
-    )
-    values = {"inputs/batch_size": 20.0, "inputs/duplicates": 0.0, "inputs/repeated": 1.0}
-    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
-    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
 @pytest.mark.parametrize(("spread", "std", "integer", "is_one"), [

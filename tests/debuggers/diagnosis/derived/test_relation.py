@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from debuggers.diagnosis.derived.relation import explains, learnt_of_new_rows, reaches, reconstructs
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.rules.relation import explains, learnt_of_new_rows, reaches, reconstructs
 from debuggers.diagnosis.series import Series
 
 STEPS = 120

@@ -1,14 +1,14 @@
-"""A loss that is minimised where it should be maximised: by its graph, its values, and what outputs come to."""
+"""Causes in how a loss is put together: its sign, shapes that are broadcast, a sum over the batch."""
 
 import numpy as np
 
-from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.chance import binomial_deviation
+from debuggers.diagnosis.derived.pairs import add_exchanged
+from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import OF_MARGINS, LossFacts
+from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import Progress, progress_of
-from debuggers.diagnosis.rules.chance import binomial_deviation
-from debuggers.diagnosis.rules.loss_function import FEWEST_BATCHES, REGRESSIONS
-from debuggers.diagnosis.rules.pairs import add_exchanged
 
 BELOW_CHANCE = 3.0
 """Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
@@ -18,7 +18,7 @@ STEEP = 10.0
 """The same where gradients have grown to so many times their first norm."""
 FASTER = 0.5
 """Share of a fall that comes in the last third of one that has no end in sight: of a straight line it is a third."""
-NEVER_NEGATIVE = REGRESSIONS | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
+NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
 def flipped_loss_sign(evidence: Evidence) -> Argument:
@@ -84,11 +84,9 @@ def _steepens(evidence: Evidence, progress: Progress) -> bool:
     On the way to a lowest value they become smaller in the end.
     """
     norms = evidence["total_norm/gradients"].finite
-    if len(norms) < 2 * FEWEST_BATCHES or progress.last > STEEP * min(progress.first, -1.0):
+    if len(norms) < 2 * FEWEST or progress.last > STEEP * min(progress.first, -1.0):
         return False
-    first, last = (
-        float(np.median(norms.values[part])) for part in (slice(FEWEST_BATCHES), slice(-FEWEST_BATCHES, None))
-    )
+    first, last = (float(np.median(norms.values[part])) for part in (slice(FEWEST), slice(-FEWEST, None)))
     return last > STEEP * first > 0
 
 
@@ -98,7 +96,7 @@ def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
     Distances, entropies and divergences are bounded below: what dives has one of them with a minus sign.
     """
     progress, correlation = progress_of(evidence), evidence["correlation"].finite
-    if progress is None or max(loss.terms, len(loss.parts)) < 2 or len(correlation) < FEWEST_BATCHES:
+    if progress is None or max(loss.terms, len(loss.parts)) < 2 or len(correlation) < FEWEST:
         return
     late = correlation.late(3).median()
     if progress.last < -DIVE * abs(progress.first) and progress.late_fall > 0.2 and late < 0.3:
@@ -116,7 +114,7 @@ def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) ->
     multiplies with may be the targets or their negative.
     """
     correlation, progress = evidence["correlation"].finite, progress_of(evidence)
-    if len(correlation) < FEWEST_BATCHES or progress is None or progress.last >= progress.first:
+    if len(correlation) < FEWEST or progress is None or progress.last >= progress.first:
         return
     if loss.kind and loss.kind not in OF_MARGINS and not loss.negated:
         return
@@ -128,3 +126,52 @@ def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) ->
             "while the loss falls",
             since=int(correlation.steps[0]),
         )
+
+
+def shape_broadcast(evidence: Evidence) -> Argument:
+    """One of outputs and targets was expanded to the other's shape inside the loss."""
+    argument = Argument("shape_broadcast")
+    loss = evidence.facts.loss
+    if loss is not None and loss.broadcast:
+        shown = next((part for part in loss.parts if part.broadcast), loss)
+        size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
+        argument.add(
+            CERTAIN,
+            f"outputs of shape {tuple(shown.outputs_shape)} and targets{size} are broadcast "
+            "to one another: every output is compared with every target",
+        )
+    elif loss is not None and loss.kind in OF_VALUES | {"bce", "bce_with_logits"}:
+        ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
+        # What was only put into another shape has as many elements.
+        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs):
+            argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
+    outputs, targets = evidence.facts.outputs, evidence.facts.targets
+    compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them
+    if argument.cause is None and outputs is not None and targets is not None and loss is not None and not compared:
+        ours, theirs = tuple(outputs.shape), tuple(targets.shape)
+        if loss.kind in OF_VALUES and sorted((ours, theirs), key=len) == [ours[:1], (*ours[:1], 1)]:
+            argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
+    argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
+    return argument
+
+
+def loss_sum_not_mean(evidence: Evidence) -> Argument:
+    """The loss is the sum over the batch and nothing divides it: gradients grow with the batch."""
+    argument = Argument("loss_sum_not_mean")
+    loss = evidence.facts.loss
+    rows = evidence["inputs/batch_size"].median(float(loss.outputs_shape[0]) if loss and loss.outputs_shape else 0.0)
+    if loss is None or loss.reduction != "sum" or rows < 8 or abs(loss.factor) < 3 / rows:
+        return argument
+    argument.add(
+        MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
+    )
+    progress = progress_of(evidence)
+    if progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
+        argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+    ratio = evidence["update_ratio"].finite
+    if len(ratio) and float(ratio.values[:10].max()) > 0.1:
+        argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
+    if evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion")):
+        argument.against(WEAK, f"{evidence.facts.optimizer} divides by the gradient's own size")
+    argument.advice = f'Use reduction="mean", or divide the learning rate by {rows:.0f}.'
+    return argument

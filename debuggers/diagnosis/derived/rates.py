@@ -1,5 +1,7 @@
 """The learning rate of a training, also of one whose optimizer has several groups."""
 
+import math
+
 import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
@@ -58,3 +60,20 @@ def outweighing_epsilon(evidence: Evidence) -> tuple[float, float] | None:
     if epsilon <= USUAL_EPSILON or not whole or far_below < OF_NEARLY_ALL * whole:
         return None
     return epsilon, float(np.sqrt(sum(elements * size**2 for elements, size in sizes.values()) / whole))
+
+
+def highest_rate(evidence: Evidence) -> float | None:
+    """Returns the highest learning rate that is known, of any step, or as the optimizer was made; None if none is."""
+    rates = learning_rates(evidence)
+    if len(rates):
+        return float(rates.values.max())
+    settings = [group.settings.get("lr") for group in evidence.facts.groups]
+    return next((float(rate) for rate in settings if isinstance(rate, (int, float))), None)
+
+
+def one_digit(value: float) -> float:
+    """1, 3 or 10 times a power of ten, the nearest on a logarithmic scale."""
+    if not 0 < value < math.inf:
+        return value
+    power = 10.0 ** math.floor(math.log10(value))
+    return min((power, 3 * power, 10 * power), key=lambda choice: abs(math.log(choice / value)))

@@ -3,11 +3,11 @@
 import math
 
 from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
+from debuggers.diagnosis.derived.relation import CHANCE, FEWEST
+from debuggers.diagnosis.derived.updates import UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.relation import CHANCE, FEWEST
-from debuggers.diagnosis.rules.updates import UNDER_WAY, travelled
 
 
 def order_of_pairs(evidence: Evidence) -> tuple[float, float, float] | None:

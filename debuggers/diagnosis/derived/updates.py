@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
-from debuggers.diagnosis.rules.rates import learning_rates
 from debuggers.diagnosis.series import Series
 
 HEALTHY_RATIO = 1e-3
@@ -144,3 +144,11 @@ def is_ramped(evidence: Evidence) -> bool:
     rates, layers = learning_rates(evidence).values, evidence.facts.layers
     attends = not layers or any("Attention" in one.kind or "NonDynamicallyQuantizable" in one.kind for one in layers)
     return attends or (len(rates) > 1 and float(rates[-1]) < 0.5 * float(rates.max()))
+
+
+def only_vectors_move(evidence: Evidence, fewest: int = 1) -> bool:
+    """Whether the gradients of all matrices, seen so often at least, are exactly zero: no rate moves them."""
+    gradients = evidence.of_tensors("gradient_rms")
+    known = [gradients[one.name] for one in evidence.facts.parameters if len(one.shape) > 1 and one.name in gradients]
+    known = [series for series in known if len(series)]
+    return bool(known) and all(len(series) >= fewest and not series.values.any() for series in known)

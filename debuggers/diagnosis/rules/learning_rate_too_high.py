@@ -1,32 +1,15 @@
-"""Causes in the size of the steps: a learning rate that is too high or too low."""
-
-import math
+"""A cause in the size of the steps: they are too large."""
 
 import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.batch_kinds import extended_at
+from debuggers.diagnosis.derived.rates import highest_rate, one_digit
+from debuggers.diagnosis.derived.updates import EARLY, HEALTHY_RATIO, LARGE_RATIO, collapse, died, is_ramped, setback
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, progress_of
-from debuggers.diagnosis.rules.batch_order import extended_at
-from debuggers.diagnosis.rules.participation import fresh_weights, only_vectors_move
-from debuggers.diagnosis.rules.rates import USUAL_EPSILON, has_collapsed, learning_rates, outweighing_epsilon
-from debuggers.diagnosis.rules.updates import (
-    EARLY,
-    ENOUGH,
-    HEALTHY_RATIO,
-    LARGE_RATIO,
-    SMALL_RATIO,
-    STAYED,
-    UNDER_WAY,
-    collapse,
-    died,
-    is_ramped,
-    is_trial,
-    setback,
-    travelled,
-)
 from debuggers.diagnosis.series import Series
 
 THROWN = 10.0
@@ -41,8 +24,6 @@ GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
 CALM = 0.9
 """Share of its first value below which a loss was falling."""
-OF_GROUPS = 10.0
-"""Times its lowest rate that an optimizer's highest is, from which its groups are slowed on purpose."""
 FEWEST = 5
 """Points from which that is said."""
 GOT_ON = 0.25
@@ -273,123 +254,9 @@ def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> 
 
 def _lower(evidence: Evidence, ratio: float, name: str) -> str:
     series = evidence[name].finite if name else None
-    rate = _rate(evidence) if series is None or not len(series) else float(series.values.max())
+    rate = highest_rate(evidence) if series is None or not len(series) else float(series.values.max())
     if rate is None:
         return "Lower the learning rate by a factor of 10."
     factor = min(max(ratio / HEALTHY_RATIO, 10.0), 1e4)
     why = f" (the update ratio is {ratio:.2g}, about {HEALTHY_RATIO:g} is usual)" if ratio else ""
-    return f"{name or 'lr'}: {rate:.3g} → {_one_digit(rate / factor):g}{why}."
-
-
-def learning_rate_too_low(evidence: Evidence) -> Argument:
-    """Weights hardly change, gradients keep their direction, and the loss falls slowly and steadily or not at all.
-
-    Weights that are where they began after steps of a usual size have been given too few: see ``stopped_too_early``.
-    """
-    argument = Argument("learning_rate_too_low")
-    progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    if progress is None or progress.failed or not len(ratio):
-        return argument
-    typical = ratio.median()
-    alive = evidence["total_norm/gradients"].finite
-    if not len(alive) or alive.median() == 0 or only_vectors_move(evidence) or progress.fell > 0.5:
-        return argument
-    since = int(ratio.steps[0])
-    way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15
-    if typical < SMALL_RATIO / 10:
-        argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and typical < HEALTHY_RATIO and gains_nothing and not is_trial(evidence):
-        argument.add(
-            STRONG,
-            f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell from "
-            f"{progress.first:.3g} to {progress.last:.3g}",
-            since=since,
-        )
-    elif typical < SMALL_RATIO:
-        argument.add(0.5, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif typical < HEALTHY_RATIO / 2:
-        argument.add(WEAK, f"updates change weights by {typical:.1g} of their size a step", since=since)
-    advice = _add_held_back(argument, progress, evidence) if gains_nothing else ""
-    if argument.cause is not None:
-        cosine = evidence["gradient_cosine"].finite
-        if len(cosine) >= 5 and cosine.median() > 0.8:
-            argument.add(WEAK, f"gradients keep their direction (cosine {cosine.median():.2f})")
-        if 0.2 < progress.late_fall < 0.6 and progress.fell > 0:
-            argument.add(WEAK, f"the loss falls in a straight line, by {progress.fell:.1%} in all")
-    if has_collapsed(learning_rates(evidence)):
-        argument.against(STRONG, "it was higher before: see schedule_collapsed")
-    argument.advice = advice or _raise(evidence, typical)
-    return argument
-
-
-def _add_held_back(argument: Argument, progress: Progress, evidence: Evidence) -> str:
-    """Adds settings of the optimizer that make steps smaller than its rate says; returns what to try, or ""."""
-    since, advice = int(evidence["update_ratio"].finite.steps[0]), ""
-    epsilon = outweighing_epsilon(evidence) if len(evidence["baseline_loss"]) and not is_trial(evidence) else None
-    if epsilon is not None and travelled(evidence) < UNDER_WAY:
-        argument.add(
-            STRONG,
-            f"the optimizer's eps of {epsilon[0]:.2g} outweighs gradients of about {epsilon[1]:.2g}: steps are far "
-            "smaller than lr, and little is learnt",
-            since=since,
-        )
-        advice = f"eps: {epsilon[0]:.3g} → {USUAL_EPSILON:g}, which is far below the gradients."
-    if progress.points >= ENOUGH and (text := _slowed(evidence)):
-        argument.add(STRONG, text, since=since)
-        advice = "One learning rate for all layers that nothing has trained before: that of the last one."
-    return advice
-
-
-def _slowed(evidence: Evidence) -> str:
-    """What to say of groups whose low rates hold back most of a model, in weights that nothing trained; "" if none do.
-
-    Rates that fall from layer to layer keep what is trained already: layers that begin at random stay random.
-    """
-    rates = [float(value) for group in evidence.facts.groups if isinstance(value := group.settings.get("lr"), float)]
-    if len(rates) < 2 or max(rates) < OF_GROUPS * min(rates):
-        return ""
-    sizes = {one.name: math.prod(one.shape) for one in evidence.facts.parameters if len(one.shape) > 1}
-    fresh, ratios = fresh_weights(evidence, "trained"), evidence.of_tensors("parameter_update_ratio")
-    still = [name for name in fresh if name in ratios and 0 < ratios[name].finite.median(0.0) < SMALL_RATIO]
-    share = sum(sizes[name] for name in still) / max(1, sum(sizes.values()))
-    if share <= 0.5:
-        return ""
-    return (
-        f"{share:.0%} of the weights, as PyTorch initialises them, change by less than {SMALL_RATIO:g} of their size a "
-        f"step: the groups of the optimizer have learning rates from {min(rates):.2g} to {max(rates):.2g}"
-    )
-
-
-def _raise(evidence: Evidence, ratio: float) -> str:
-    rate = _rate(evidence)
-    if rate is None or ratio <= 0:
-        return "Raise the learning rate tenfold, until the loss falls."
-    factor = min(max(HEALTHY_RATIO / ratio, 10.0), 1e6)
-    return (
-        f"lr: {rate:.3g} → {_one_digit(rate * factor):g} (the update ratio is {ratio:.1g}, about "
-        f"{HEALTHY_RATIO:g} is usual)."
-    )
-
-
-def _gained(progress: Progress, evidence: Evidence) -> float:
-    """What was learnt beside a constant output, where its loss is known; else by how much the loss fell.
-
-    A first loss of few rows falls by chance, and one that is far from that of a constant output before all else.
-    """
-    return progress.learnt if len(evidence["baseline_loss"]) else max(progress.learnt, progress.fell)
-
-
-def _rate(evidence: Evidence) -> float | None:
-    rates = learning_rates(evidence)
-    if len(rates):
-        return float(rates.values.max())
-    settings = [group.settings.get("lr") for group in evidence.facts.groups]
-    return next((float(rate) for rate in settings if isinstance(rate, (int, float))), None)
-
-
-def _one_digit(value: float) -> float:
-    """1, 3 or 10 times a power of ten, the nearest on a logarithmic scale."""
-    if not 0 < value < math.inf:
-        return value
-    power = 10.0 ** math.floor(math.log10(value))
-    return min((power, 3 * power, 10 * power), key=lambda choice: abs(math.log(choice / value)))
+    return f"{name or 'lr'}: {rate:.3g} → {one_digit(rate / factor):g}{why}."

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from debuggers.diagnosis.derived.visits import visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
-from debuggers.diagnosis.rules.visits import visits
 from debuggers.diagnosis.series import Series
 from debuggers.signals.batch_memory import BatchMemory
 

@@ -15,6 +15,10 @@ FEW_VISITS = 3.0
 _FEWEST = 8
 _LEAST = 0.02
 """Share of repeated rows from which it says something."""
+FAR_ABOVE = 10.0
+"""Times the training loss from which a validation loss shows that rows were learnt by heart."""
+MOSTLY_EQUAL = 0.8
+"""Share of a batch's rows from which one row is what the model is given, whatever the others are."""
 
 
 @dataclass(frozen=True, slots=True)

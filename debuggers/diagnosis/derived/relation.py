@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
+from debuggers.diagnosis.derived.chance import binomial_deviation
+from debuggers.diagnosis.derived.visits import visits
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.rules.chance import binomial_deviation
-from debuggers.diagnosis.rules.visits import visits
 
 FEWEST = 5
 """Batches or losses from which something is said."""

@@ -1,0 +1,79 @@
+"""The weights that a training began with: of what scale, as PyTorch's layers make them or not, and what enters them."""
+
+import numpy as np
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts, ParameterFacts
+
+USUAL_GAINS = (0.05, 5.0)
+"""Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
+RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4, "RNNCell": 1, "GRUCell": 3, "LSTMCell": 4}
+"""Recurrent layers, with the number of gates whose weights stand one below the other."""
+
+
+def fan_in(shape: tuple[int, ...], kind: str) -> float:
+    """How many inputs a unit of a weight has; the Conv1D of Transformers keeps its weight transposed."""
+    return float(shape[0] if kind == "Conv1D" else np.prod(shape[1:]))
+
+
+def is_set(parameter: ParameterFacts) -> bool:
+    """Whether a parameter was anything but zero at first."""
+    return parameter.std + abs(parameter.mean) > 0
+
+
+def gains(facts: Facts) -> dict[str, float]:
+    """The standard deviation of each weight times √fan_in, at first.
+
+    Only weights that are multiplied with a layer's input have a fan: an embedding, a position or a token has none.
+    """
+    kinds = {layer.name: layer.kind for layer in facts.layers}
+    return {
+        one.name: one.std * float(np.sqrt(fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))))
+        for one in facts.parameters
+        if len(one.shape) >= 2
+        and one.std > 0
+        and one.role != "frozen"
+        and "emb" not in one.name.lower()
+        and (not kinds or "Embedding" not in kinds.get(one.name.rpartition(".")[0], "Embedding"))
+    }
+
+
+def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
+    """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
+
+    A layer whose weights have the gain g puts out g times the root mean square of what enters it, beside its biases.
+    """
+    facts, outputs = evidence.facts, evidence.of_tensors("output_std")
+    first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
+    gain = gains(facts).get(f"{first}.weight", 0.0)
+    if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
+        return None
+    spread = next((one.std for one in facts.parameters if one.name == f"{first}.bias"), 0.0)
+    return first, float(np.sqrt(max(0.0, series.first**2 - spread**2))) / gain
+
+
+def fresh_weights(evidence: Evidence, role: str) -> list[str]:
+    """Weights of a role with the spread that PyTorch's layers start with, as far as that can be told.
+
+    Linear layers and convolutions start with kaiming_uniform_(a=√5), recurrent ones with a uniform distribution up to
+    one over the root of their hidden size, embeddings with the standard normal one. The weights of attention, and in
+    ``torch.nn.Transformer`` all of them, start with xavier_uniform_.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    found = []
+    for one in evidence.facts.parameters:
+        layer = one.name.rpartition(".")[0]
+        kind = kinds.get(layer, "")
+        if one.role != role or len(one.shape) < 2:
+            continue
+        scale = np.sqrt(3 * np.prod(one.shape[1:]))
+        if kind == "Embedding":
+            scale = 1.0
+        elif kind in RECURRENT:
+            scale = np.sqrt(3 * one.shape[0] / RECURRENT[kind])
+        fields = float(np.prod(one.shape[2:]))
+        xavier = np.sqrt((one.shape[0] + one.shape[1]) * fields / 2)
+        is_xavier = kind not in RECURRENT and kind != "Embedding" and abs(one.std * xavier - 1) < 0.1
+        if is_xavier or (scale > 0 and abs(one.std * scale - 1) < 0.25):
+            found.append(one.name)
+    return found

@@ -1,0 +1,120 @@
+"""A cause in the rows: they come several times in a batch, or hardly any others come."""
+
+from math import prod
+
+import numpy as np
+
+from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.input_kinds import are_codes
+from debuggers.diagnosis.derived.visits import FAR_ABOVE, MANY_VISITS, MOSTLY_EQUAL, visits
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+FULL_BATCH_FROM = 64
+"""A batch of at least so many rows that comes again and again may be the whole data set."""
+FEW_BATCHES = 2.5
+"""Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
+
+
+def duplicated_data(evidence: Evidence) -> Argument:
+    """Rows repeat within batches, or small batches come again and again."""
+    argument = Argument("duplicated_data")
+    if not _belong_to_outputs(evidence):
+        return argument
+    same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
+    rows, top = size.median(0.0), evidence["inputs/top_row_share"]
+    share = same.median(0.0)
+    if rows >= 4 and share >= 0.3 + _unavoidable(evidence, rows):
+        argument.add(STRONG, f"{share:.0%} of the rows of a batch equal another row of it", since=same.first_step)
+        if top.median(0.0) - 1 / rows > MOSTLY_EQUAL * share:
+            argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
+        elif share >= 1 - 1.5 / rows:
+            argument.against(STRONG, "all rows are equal: see inputs_constant")
+    if len(again) >= 8:
+        repeated = float(np.mean(again.values[1:]))
+        if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_one_picture(evidence, rows):
+            argument.add(
+                STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
+            )
+            weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
+            if 0 < weights < wanted:
+                argument.against(
+                    MODERATE,
+                    f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
+                    "whole data set",
+                )
+        elif repeated > 0.9 and len(evidence.validation) == 0:
+            argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+    if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
+        argument.add(0.55, drawn)
+        validation, progress = evidence.validation.finite.values, progress_of(evidence)
+        if len(validation) >= 3 and progress and float(np.median(validation[-2:])) > FAR_ABOVE * progress.last:
+            argument.against(WEAK, "what comes of it is a validation loss far above the training loss: see overfitting")
+    for found in evidence.found("same_batch_on_ranks"):
+        argument.add(STRONG, f"{found.evidence}: a DistributedSampler is missing", since=found.step, where=[found.name])
+    argument.advice = (
+        "Check the sampler, the worker's random seed (worker_init_fn) and joins that repeat rows; compare batches with "
+        "torch.unique(inputs, dim=0)."
+    )
+    return argument
+
+
+def _trained_weights(evidence: Evidence) -> int:
+    return sum(prod(one.shape) for one in evidence.facts.parameters if one.role == "trained")
+
+
+def _of_a_row(evidence: Evidence) -> int:
+    """How many targets a row has; a class is one."""
+    targets = evidence.facts.targets or evidence.facts.outputs
+    return prod(targets.shape[1:]) if targets is not None else 1
+
+
+def _is_one_picture(evidence: Evidence, rows: float) -> bool:
+    """Whether a batch is one row with a field of targets: a picture whose places are the data.
+
+    A deep image prior is fitted to it (Ulyanov et al. 2018), and so is a single volume or film.
+    """
+    targets = evidence.facts.targets or evidence.facts.outputs
+    return rows == 1 and targets is not None and len(targets.shape) > 2 and prod(targets.shape) >= FULL_BATCH_FROM
+
+
+def _few_rows(evidence: Evidence, rows: float) -> str | None:
+    """What to say of batches that are drawn again and again from hardly more rows than one has; None if they are not.
+
+    Such a data set is what a slice or a sampler has left of one. Codes may be all that there are.
+    """
+    seen = visits(evidence)
+    if seen is None or seen.each < 2 * MANY_VISITS or are_codes(evidence):
+        return None
+    is_little = rows < seen.rows < min(FEW_BATCHES * rows, FULL_BATCH_FROM)
+    text = f"batches of {rows:.0f} rows are drawn from about {seen.rows:.0f}, each of which came {seen.each:.0f} times"
+    return text if is_little else None
+
+
+def _unavoidable(evidence: Evidence, rows: float) -> float:
+    """The share of a batch's rows that equal another one by chance, where inputs are of few kinds.
+
+    Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones: numbers of users, words, the
+    places of a small world. Measurements are equal only if they are one and the same.
+    """
+    kinds = _kinds(evidence) if rows >= 1 and are_codes(evidence) else 0.0
+    return 1 - kinds * (1 - (1 - 1 / kinds) ** rows) / rows if kinds >= 1 else 0.0
+
+
+def _kinds(evidence: Evidence) -> float:
+    """How many different rows there are: as many as columns if they are one-hot and none came again; 0 if unknown."""
+    seen, mean, inputs = visits(evidence), evidence["inputs/mean"].finite.values, evidence.facts.inputs
+    if seen is not None:
+        return seen.rows
+    if inputs is None or inputs.integer or len(inputs.shape) != 2 or not len(mean):
+        return 0.0
+    return float(inputs.shape[1]) if np.allclose(mean, 1 / inputs.shape[1], rtol=1e-3) else 0.0
+
+
+def _belong_to_outputs(evidence: Evidence) -> bool:
+    """Whether inputs may be the rows that the loss compares: not, say, all items that each query is compared with."""
+    inputs, loss = evidence.facts.inputs, evidence.facts.loss
+    if inputs is None or loss is None or not inputs.shape or not loss.outputs_shape:
+        return True
+    ours, theirs = inputs.shape[0], loss.outputs_shape[0]
+    return ours == 0 or theirs == 0 or ours % theirs == 0 or theirs % ours == 0

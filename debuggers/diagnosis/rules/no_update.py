@@ -1,0 +1,85 @@
+"""A cause in the optimizer's steps: they change no weight."""
+
+import numpy as np
+from tracker_adapters.wording import some_of
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.rates import learning_rates
+from debuggers.diagnosis.derived.roles import none_is_trained, share_of, with_role
+from debuggers.diagnosis.evidence import Evidence
+
+
+def no_update(evidence: Evidence) -> Argument:
+    """Optimizer steps change no weight although there are gradients."""
+    argument = Argument("no_update")
+    if any(one.name == "gradients_are_used" and one.broken for one in evidence.facts.invariants):
+        argument.add(
+            CERTAIN,
+            "backward passes filled gradients over and over, and the optimizer never took a step: optimizer.step() is "
+            "missing, or named without its parentheses",
+            since=0,
+        )
+        argument.advice = "Call optimizer.step() after loss.backward(): with parentheses, in each step."
+        return argument
+    idle = [finding for finding in evidence.found("idle_optimizer") if finding.ongoing]
+    if idle:
+        for finding in idle:
+            where = with_role(evidence, "unchanged")
+            argument.add(CERTAIN, f"{finding.name}: {finding.evidence}", since=0, where=where)
+        argument.advice = (
+            "Call the step() of each optimizer after the backward pass, and give each a learning rate above 0."
+        )
+        return argument
+    _add_movement(argument, evidence)
+    broken = evidence.found("non_finite_gradient", "non_finite_loss", "non_finite_weight")
+    if argument.cause is not None and broken:
+        argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
+    without = with_role(evidence, "without_gradient")
+    if without and none_is_trained(evidence, without) and evidence.facts.loss is not None:
+        argument.add(
+            CERTAIN,
+            "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "
+            "or belongs to another model",
+            since=0,
+        )
+    still = with_role(evidence, "unchanged")
+    if argument.cause is None and still and share_of(evidence, still) > 0.5:
+        argument.add(0.6, f"{some_of(still, 3)} never changed, though they have gradients", since=0, where=still)
+    if argument.cause is not None:
+        _add_circumstances(argument, evidence)
+    argument.advice = (
+        "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is above "
+        "0, and keep float32 weights where updates are small."
+    )
+    return argument
+
+
+def _add_movement(argument: Argument, evidence: Evidence) -> None:
+    """Steps that change no sampled weight, or whose changes are put back."""
+    ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
+    has_gradient = alive.median() > 0
+    if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
+        argument.add(
+            CERTAIN,
+            f"weights are unchanged after {np.sum(ratio.values == 0)} of {len(ratio)} sampled steps",
+            since=int(ratio.steps[0]),
+        )
+    elif found := evidence.found("weights_stand_still"):
+        argument.add(STRONG, found[0].message, since=0)
+        typical = ratio.finite.median(0.0)
+        if typical > 1e-5:
+            argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
+        elif typical > 0:
+            argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
+
+
+def _add_circumstances(argument: Argument, evidence: Evidence) -> None:
+    """What goes with steps that change nothing."""
+    for finding in evidence.found("skipped_steps"):
+        argument.add(0.0, finding.evidence)
+    narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
+    if narrow:
+        argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")
+    rates = learning_rates(evidence)
+    if len(rates) and float(rates.values.max()) == 0:
+        argument.add(WEAK, "the learning rate is 0")

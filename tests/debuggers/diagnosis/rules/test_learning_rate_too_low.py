@@ -1,0 +1,66 @@
+"""Signs of steps that are too small, beside those of which each cause has one in the tests of all rules."""
+
+import msgspec
+import numpy as np
+import pytest
+from made_evidence import STEPS, of_loss
+
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import GroupFacts, LayerFacts, ParameterFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
+
+
+def _held_back(*, groups, gradient=0.05, learnt=0.05, moved=(1e-6, 1e-3), std=0.0721, steps=2 * STEPS):
+    """Two layers, the first of 64 inputs and most of the weights, under Adam, whose loss falls by some share."""
+    facts = msgspec.structs.replace(
+        of_loss(), optimizer="Adam", groups=tuple(GroupFacts(settings=one) for one in groups),
+        parameters=(ParameterFacts(name="0.weight", shape=(32, 64), std=std),
+                    ParameterFacts(name="1.weight", shape=(10, 32), std=0.1)),
+        layers=(LayerFacts(name="0", kind="Linear"), LayerFacts(name="1", kind="Linear")),
+    )  # fmt: skip
+    at = np.arange(steps)
+
+    def flat(value):
+        return Series(at, np.full(steps, value))
+
+    return Evidence(
+        facts=facts,
+        series={
+            "loss": Series(at, np.linspace(2.3, 2.3 * (1 - learnt), steps)), "baseline_loss": flat(2.3),
+            "update_ratio": flat(2e-3), "total_norm/gradients": flat(1.0),
+        },
+        tensors={
+            "gradient_rms": {"0.weight": flat(gradient), "1.weight": flat(gradient)},
+            "parameter_update_ratio": {"0.weight": flat(moved[0]), "1.weight": flat(moved[1])},
+        },
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("epsilon", "gradient", "learnt", "steps", "is_one"), [
+    (1.0, 0.05, 0.05, 120, True), (1.0, 0.2, 0.05, 120, False), (1e-8, 1e-10, 0.05, 120, False),
+    (1.0, 0.05, 0.3, 120, False), (1.0, 0.05, 0.05, 60, False),
+])  # fmt: skip
+def test_an_epsilon_that_outweighs_the_gradients_makes_steps_small(epsilon, gradient, learnt, steps, is_one):
+    """It must be ten times as large, chosen, and little be learnt in more than a trial of the loop."""
+    found = _held_back(groups=[{"lr": 1e-3, "eps": epsilon}], gradient=gradient, learnt=learnt, steps=steps)
+    causes = {cause.code: cause for cause in diagnose(found)}
+    assert ("learning_rate_too_low" in causes) == is_one
+    if is_one:
+        assert causes["learning_rate_too_low"].advice == "eps: 1 → 1e-08, which is far below the gradients."
+
+
+@pytest.mark.parametrize(("rates", "moved", "std", "learnt", "is_one"), [
+    ((1e-7, 1e-3), 1e-6, 0.0721, 0.05, True),
+    ((1e-3, 1e-3), 1e-6, 0.0721, 0.05, False),  # not the rates hold them back
+    ((1e-7, 1e-3), 2e-4, 0.0721, 0.05, False),
+    ((1e-7, 1e-3), 1e-6, 0.2, 0.05, False),  # trained before
+    ((1e-7, 1e-3), 1e-6, 0.0721, 0.3, False),
+])  # fmt: skip
+def test_rates_by_layer_hold_back_only_layers_that_nothing_has_trained(rates, moved, std, learnt, is_one):
+    groups = [{"lr": rate, "eps": 1e-8} for rate in rates]
+    found = _held_back(groups=groups, moved=(moved, 1e-3), std=std, learnt=learnt)
+    causes = {cause.code: cause for cause in diagnose(found)}
+    assert ("learning_rate_too_low" in causes) == is_one
+    if is_one:
+        assert causes["learning_rate_too_low"].advice.startswith("One learning rate for all layers")
