@@ -57,9 +57,9 @@ def open_descriptor(folder: Path, relative: str | PurePath, flags: int = os.O_RD
 class Place:
     """A path below a folder, whose parent is open: what is asked for it several times finds the same parent."""
 
-    def __init__(self, path: Path, parent: int, name: str) -> None:
-        """Takes the path, for messages, the descriptor of its parent, and the name in it."""
-        self._path, self._parent, self._name = path, parent, name
+    def __init__(self, folder: str, parent: int, name: str) -> None:
+        """Takes the path of its parent, for messages, the descriptor of the parent, and the name in it."""
+        self._path, self._parent, self._name = f"{folder}/{name}", parent, name
 
     def opened(self, flags: int = os.O_RDONLY, *, mode: int = 0o644) -> int:
         """Returns the descriptor of the file; see ``open_descriptor``."""
@@ -68,7 +68,7 @@ class Place:
         except OSError as error:
             if error.errno in _NOT_REGULAR:
                 raise _unsafe(self._path, "not a regular file") from error
-            error.filename = str(self._path)
+            error.filename = self._path
             raise
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -83,16 +83,53 @@ class Place:
                 if not stat.S_ISREG(
                     os.stat(f"{self._name}{suffix}", dir_fd=self._parent, follow_symlinks=False).st_mode
                 ):
-                    raise _unsafe(Path(f"{self._path}{suffix}"), "not a regular file")
+                    raise _unsafe(f"{self._path}{suffix}", "not a regular file")
                 found.append(suffix)
         return found
+
+
+class Folder:
+    """A folder below a folder, which is open: what is asked for several of its names finds the same folder."""
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        """Takes the path, for messages, and the descriptor."""
+        self._path, self._descriptor = path, descriptor
+
+    def names(self) -> list[str]:
+        """Returns the names in it, in no order."""
+        return os.listdir(self._descriptor)  # noqa: PTH208 - a descriptor
+
+    def place(self, name: str) -> Place:
+        """Returns where one of its names is."""
+        return Place(self._path, self._descriptor, name)
+
+    def has_folder(self, name: str) -> bool:
+        """Whether one of its names is that of a folder, which may be opened, and of no link."""
+        try:
+            os.close(os.open(name, _FOLDER, dir_fd=self._descriptor))
+        except OSError:
+            return False
+        return True
+
+
+@contextmanager
+def folder_of(folder: Path, relative: str | PurePath) -> Iterator[Folder]:
+    """Opens a folder below a folder for the block.
+
+    Raises:
+        UnsafeFileError: When it, or one on the way, is a link or no folder.
+        OSError: As ``os.open``.
+    """
+    with _descended(folder, _parts(folder, relative)) as descriptor:
+        yield Folder(f"{folder}/{relative}", descriptor)
 
 
 @contextmanager
 def place_of(folder: Path, relative: str | PurePath) -> Iterator[Place]:
     """Opens the parent of a path below a folder for the block; raises as ``open_descriptor``."""
-    with _parent(folder, relative) as (parent, name):
-        yield Place(Path(folder, relative), parent, name)
+    *folders, name = _parts(folder, relative)
+    with _descended(folder, folders) as parent:
+        yield Place("/".join([str(folder), *folders]), parent, name)
 
 
 def open_file(folder: Path, relative: str | PurePath, mode: Mode = "rb", *, permissions: int = 0o644) -> BinaryIO:
@@ -232,8 +269,8 @@ def files_below(folder: Path, relative: str | PurePath) -> Iterator[tuple[PurePa
 
 def names_in(folder: Path, relative: str | PurePath) -> list[str]:
     """Returns the names in a folder below a folder, in no order; none when it does not exist or is a link."""
-    with suppress(FileNotFoundError, UnsafeFileError), _descended(folder, _parts(folder, relative)) as descriptor:
-        return os.listdir(descriptor)  # noqa: PTH208 - a descriptor
+    with suppress(FileNotFoundError, UnsafeFileError), folder_of(folder, relative) as found:
+        return found.names()
     return []
 
 
@@ -288,13 +325,14 @@ def _descended(folder: Path, parts: list[str], *, make: bool = False) -> Iterato
 
 
 def _parts(folder: Path, relative: str | PurePath) -> list[str]:
-    path = PurePath(relative)
-    if not path.parts or path.is_absolute() or ".." in path.parts or "\0" in str(path):
+    path = str(relative)
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise _unsafe(path, f"no path below {folder}")
-    return list(path.parts)
+    return parts
 
 
-def _unsafe(path: PurePath, what: str) -> UnsafeFileError:
+def _unsafe(path: str | PurePath, what: str) -> UnsafeFileError:
     return UnsafeFileError(
         f"{path} is {what}; expected a regular file, and no links to it: nothing outside of a run's folder is accessed"
     )

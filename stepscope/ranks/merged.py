@@ -201,12 +201,9 @@ class MergedRanks:
                 broken[rows] += ~finite
                 column = np.where(finite, column, np.nan)  # neither below nor above anything
             for best, holder, is_better in ((low, low_rank, np.less), (high, high_rank, np.greater)):
-                bests, holders = best[rows], holder[rows]
-                better = is_better(column, bests)
-                np.copyto(bests, column, where=better)
-                np.copyto(holders, rank, where=better)
-                if not isinstance(rows, slice):  # these are copies
-                    best[rows], holder[rows] = bests, holders
+                better = np.flatnonzero(is_better(column, best[rows]))
+                places = better if isinstance(rows, slice) else rows[better]
+                best[places], holder[places] = column[better], rank
         if not len(found.steps):
             raise ArtifactError(f"{self._record.path}: no rank has a scalar {name!r}")
         count, total, low, high, low_rank, high_rank, broken = found.columns

@@ -104,7 +104,7 @@ def rows(file: int, root: int, first: int, last: int) -> list[tuple[Any, ...]]:
         ValueError: When the file holds anything that the database of a run does not.
     """
 
-def entries(file: int, root: int, keys: int, wanted: bytes, any_first: bool, fields: bytes) -> bytearray:
+def columns(file: int, root: int, keys: int, wanted: bytes, any_first: bool, fields: bytes) -> bytearray:
     """Returns columns of an index, or of a table without numbers of rows, as ``rows`` does.
 
     Args:
@@ -116,5 +116,5 @@ def entries(file: int, root: int, keys: int, wanted: bytes, any_first: bool, fie
         fields: int64 (f,): the columns. ``~number`` is one of float64, NaN for NULL, or else it is of integers.
 
     Returns:
-        int64 (n, f), in the order of the index, with the bits of float64.
+        int64 (f, n), in the order of the index, with the bits of float64.
     """

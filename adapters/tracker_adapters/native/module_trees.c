@@ -63,7 +63,7 @@ static PyObject *py_rows(PyObject *self, PyObject *arguments) {
     return rows;
 }
 
-static PyObject *py_entries(PyObject *self, PyObject *arguments) {
+static PyObject *py_columns(PyObject *self, PyObject *arguments) {
     (void)self;
     int file, state;
     unsigned root;
@@ -86,14 +86,19 @@ static PyObject *py_entries(PyObject *self, PyObject *arguments) {
     state = made->is_index ? search_entries(made, &given) : -1;
     free_tree(made);
     Py_END_ALLOW_THREADS
-    PyObject *result = state < 0 ? fault() : PyByteArray_FromStringAndSize((const char *)given.values, 8 * given.n);
+    PyObject *result = state < 0 ? fault() : PyByteArray_FromStringAndSize(NULL, 8 * given.n);
+    if (result && state >= 0) {
+        int64_t *column = (int64_t *)PyByteArray_AsString(result), rows = given.n / given.n_fields;
+        for (int field = 0; field < given.n_fields; field++, column += rows)
+            for (int64_t row = 0; row < rows; row++) column[row] = given.values[row * given.n_fields + field];
+    }
     free(given.values);
     return result;
 }
 
 static PyMethodDef methods[] = {
     {"rows", py_rows, METH_VARARGS, NULL},
-    {"entries", py_entries, METH_VARARGS, NULL},
+    {"columns", py_columns, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -17,7 +17,8 @@ static int is_behind(const entry *found, const search *given, int64_t *before, i
     return order > 0;
 }
 
-static int keep(const entry *found, search *given) {
+/* Keeps the fields of an entry, of which those that order the tree are read already. */
+static int keep(const entry *found, search *given, const int64_t *keys) {
     if (given->n + given->n_fields > given->room) {
         int64_t room = 2 * given->room + 1024 * given->n_fields, *grown = realloc(given->values, room * sizeof(int64_t));
         if (!grown) return 0;
@@ -31,7 +32,7 @@ static int keep(const entry *found, search *given) {
         int64_t type = found->type[field], value;
         if (given->fields[i] >= 0) {
             if (!is_integer(type)) return 0;
-            value = integer_of(found, field);
+            value = field < given->n_keys ? keys[field] : integer_of(found, field);
         } else {
             if (type > IS_ONE) return 0;
             double number = type == IS_NULL ? (double)NAN : double_of(found, field);
@@ -58,7 +59,7 @@ int search_entries(tree *made, search *given) {
         for (int i = shift; i < n && !order; i++)
             order = before[i] < given->wanted[i] ? -1 : before[i] > given->wanted[i];
         if (!order) {
-            if (!keep(&found, given)) return -1;
+            if (!keep(&found, given, before)) return -1;
             state = next_entry(made);
         } else if (!shift || (order > 0 && before[0] == INT64_MAX)) {
             return 0;

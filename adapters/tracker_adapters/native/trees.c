@@ -8,6 +8,7 @@
 #define _POSIX_C_SOURCE 200809L /* pread */
 #define _FILE_OFFSET_BITS 64
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,8 +52,10 @@ static int load(tree *made, int depth, uint32_t number) {
         here->kind = here->data[here->header];
         here->cells = (int)big_endian(here->data + here->header + 3, 2);
         int inner = here->kind == INDEX_INNER || here->kind == TABLE_INNER;
+        int is_index = here->kind == INDEX_INNER || here->kind == INDEX_LEAF;
         if (!inner && !is_leaf(here)) return -1;
-        if ((here->kind == INDEX_INNER || here->kind == INDEX_LEAF) != made->is_index) return -1;
+        if (depth == 0) made->is_index = is_index;
+        if (is_index != made->is_index) return -1;
         if (here->header + (inner ? 12 : 8) + 2 * here->cells > PAGE) return -1;
         here->number = number;
     }
@@ -124,7 +127,7 @@ static const uint8_t *join(tree *made, const uint8_t *at, int64_t here, int64_t 
     uint8_t page[PAGE];
     uint32_t number = (uint32_t)big_endian(at + here, 4);
     free(made->joined);
-    if (!(made->joined = malloc(size))) return NULL;
+    if (!(made->joined = malloc(size + BEHIND))) return NULL;
     memcpy(made->joined, at, here);
     for (int64_t done = here; done < size; done += PAGE - 4) {
         if (number < 2 || number > made->pages || made->others-- <= 0) return NULL;
@@ -217,25 +220,20 @@ int first_entry(tree *made) {
 
 /* Opens the tree that begins at a page; NULL where there is no such tree, or no memory. */
 tree *tree_at(int file, uint32_t root) {
-    tree *made = calloc(1, sizeof(tree));
+    tree *made = malloc(sizeof(tree));
     off_t size = lseek(file, 0, SEEK_END);
-    uint8_t kind;
     if (!made || size < PAGE) {
         free(made);
         return NULL;
     }
+    memset(made, 0, offsetof(tree, data));  /* to clear all of it takes longer than to read a page */
+    for (int depth = 0; depth < DEPTH; depth++) made->levels[depth].data = made->data[depth];
     made->file = file;
     made->pages = made->others = size / PAGE;
     made->unread = size;
     made->patience = PATIENCE;
-    if (root < 1 || root > made->pages ||
-        pread(file, &kind, 1, (off_t)(root - 1) * PAGE + (root == 1 ? FILE_HEADER : 0)) != 1) {
-        free(made);
-        return NULL;
-    }
-    made->is_index = kind == INDEX_INNER || kind == INDEX_LEAF;
     if (load(made, 0, root) > 0) return made;
-    free(made);
+    free_tree(made);
     return NULL;
 }
 

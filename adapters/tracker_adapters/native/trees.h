@@ -7,13 +7,14 @@
 #include <string.h>
 
 enum { PAGE = 4096, DEPTH = 16, FIELDS = 16, KEYS = 4 };
+enum { BEHIND = 7 };  /* bytes that may be read behind a field, with it: see integer_of */
 enum { IS_NULL = 0, IS_DOUBLE = 7, IS_ZERO = 8, IS_ONE = 9, FIRST_BYTES = 12 };  /* types of a field; 1 to 6: integers */
 
 typedef struct {
     uint32_t number;   /* of the page; 0 for none */
     int kind, header;  /* what it is, and where its header begins */
     int cells, cell;   /* how many it has, and the current one; the child that is open, where it is no leaf */
-    uint8_t data[PAGE];
+    uint8_t *data;
 } level;
 
 typedef struct {
@@ -31,6 +32,7 @@ typedef struct {
     int64_t others, unread;     /* how many pages may hold what entries have no room for; bytes of further entries */
     uint8_t *joined;            /* an entry that is longer than what a page holds of it */
     level levels[DEPTH];
+    uint8_t data[DEPTH][PAGE + BEHIND];  /* of levels; most of it is never used */
 } tree;
 
 tree *tree_at(int file, uint32_t root);
@@ -57,6 +59,12 @@ static inline uint64_t big_endian(const uint8_t *at, int bytes) {
     return value;
 }
 
+/* Eight bytes; written so that compilers make one load of it. */
+static inline uint64_t word_at(const uint8_t *at) {
+    return (uint64_t)at[0] << 56 | (uint64_t)at[1] << 48 | (uint64_t)at[2] << 40 | (uint64_t)at[3] << 32 |
+           (uint64_t)at[4] << 24 | (uint64_t)at[5] << 16 | (uint64_t)at[6] << 8 | at[7];
+}
+
 static inline int is_integer(int64_t type) {
     return (type > IS_NULL && type < IS_DOUBLE) || type == IS_ZERO || type == IS_ONE;
 }
@@ -67,22 +75,16 @@ static inline int64_t length_of(int64_t type) {
     return type < FIRST_BYTES ? lengths[type] : (type - FIRST_BYTES) / 2;
 }
 
+/* Reads eight bytes, whatever the type, and shifts out those that belong to no field. */
 static inline int64_t integer_of(const entry *found, int field) {
-    const uint8_t *at = found->start + found->at[field];
-    switch (found->type[field]) {
-        case 1: return (int8_t)*at;
-        case 2: return (int16_t)big_endian(at, 2);
-        case 3: return (int32_t)(big_endian(at, 3) << 8) >> 8;
-        case 4: return (int32_t)big_endian(at, 4);
-        case 5: return (int64_t)(big_endian(at, 6) << 16) >> 16;
-        case 6: return (int64_t)big_endian(at, 8);
-        default: return found->type[field] - IS_ZERO;
-    }
+    int64_t type = found->type[field];
+    if (type >= IS_ZERO) return type - IS_ZERO;
+    return (int64_t)word_at(found->start + found->at[field]) >> (64 - 8 * length_of(type));
 }
 
 static inline double double_of(const entry *found, int field) {
     if (is_integer(found->type[field])) return (double)integer_of(found, field);  /* as SQLite keeps whole numbers */
-    uint64_t bits = big_endian(found->start + found->at[field], 8);
+    uint64_t bits = word_at(found->start + found->at[field]);
     double value;
     memcpy(&value, &bits, 8);
     return value;

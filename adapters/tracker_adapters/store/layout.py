@@ -16,12 +16,13 @@ whose numbers it covers from the moment it is there.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from tracker_adapters.errors import DamagedError
-from tracker_adapters.safe_files import is_folder, names_in
+from tracker_adapters.errors import DamagedError, UnsafeFileError
+from tracker_adapters.safe_files import folder_of, is_folder, names_in
 
 SCHEMA_VERSION = 5
 MANIFEST = "run.json"
@@ -50,15 +51,20 @@ class SegmentName(NamedTuple):
 
 def rank_folder(run_folder: Path, rank: int) -> Path:
     """Returns the folder of one rank's store."""
-    return run_folder / STORE / f"rank_{rank:05d}"
+    return run_folder / rank_name(rank)
+
+
+def rank_name(rank: int) -> str:
+    """Returns the path of that folder below the run's."""
+    return f"{STORE}/rank_{rank:05d}"
 
 
 def ranks(run_folder: Path) -> list[int]:
     """Returns the ranks that have a store, ascending."""
-    found = map(_RANK.fullmatch, names_in(run_folder, STORE))
-    return sorted(
-        {int(match[1]) for match in found if match is not None and is_folder(run_folder, f"{STORE}/{match[0]}")}
-    )
+    with suppress(FileNotFoundError, UnsafeFileError), folder_of(run_folder, STORE) as store:
+        found = map(_RANK.fullmatch, store.names())
+        return sorted({int(match[1]) for match in found if match is not None and store.has_folder(match[0])})
+    return []
 
 
 def no_folders(run_folder: Path, known: Sequence[int]) -> list[Path]:
@@ -84,39 +90,40 @@ def compacted_path(folder: Path, name: SegmentName) -> Path:
 
 def segment_name(path: Path) -> SegmentName:
     """Returns what the name of a segment says."""
-    found = _SEGMENT.fullmatch(path.name)
-    assert found is not None
-    first, last, level = found.groups()
-    return SegmentName(int(first), int(last or first), int(level or 0))
+    return _said(path.name)
 
 
 def segments(folder: Path) -> list[Path]:
     """Returns the segments of a rank's folder in their order, without those that a compacted one stands for."""
-    return _segments(folder)[0]
+    return [folder / name for name in segments_among(names_in(*below_run(folder)))[0]]
 
 
 def replaced_segments(folder: Path) -> list[Path]:
     """Returns the segments that a compacted one stands for: a compaction that was cut short may leave them."""
-    return _segments(folder)[1]
+    return [folder / name for name in segments_among(names_in(*below_run(folder)))[1]]
 
 
-def _segments(folder: Path) -> tuple[list[Path], list[Path]]:
-    names = sorted(
-        (
-            (segment_name(folder / name), folder / name)
-            for name in names_in(*below_run(folder))
-            if _SEGMENT.fullmatch(name)
-        ),
+def segments_among(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Returns the names of ``segments``, and those of ``replaced_segments``, among those in a rank's folder."""
+    found = sorted(
+        ((_said(name), name) for name in names if _SEGMENT.fullmatch(name)),
         key=lambda pair: (pair[0].first, -pair[0].last, -pair[0].level),
     )
-    kept: list[Path] = []
-    replaced: list[Path] = []
+    kept: list[str] = []
+    replaced: list[str] = []
     reached = -1
-    for name, path in names:
+    for said, name in found:
         # Ranges contain each other or have nothing in common.
-        (kept if name.last > reached else replaced).append(path)
-        reached = max(reached, name.last)
+        (kept if said.last > reached else replaced).append(name)
+        reached = max(reached, said.last)
     return kept, replaced
+
+
+def _said(name: str) -> SegmentName:
+    found = _SEGMENT.fullmatch(name)
+    assert found is not None
+    first, last, level = found.groups()
+    return SegmentName(int(first), int(last or first), int(level or 0))
 
 
 def is_checksum(blob: object) -> bool:

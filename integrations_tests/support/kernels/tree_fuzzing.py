@@ -55,7 +55,7 @@ def check(kernels: Any, random: np.random.Generator, done: Counter[str]) -> None
                 try:
                     found = kernels.rows(file, roots["a"], wanted, 2**63 - 1)
                     whole = kernels.rows(file, roots["b"], 0, 0)
-                    entries = kernels.entries(file, roots["b"], 2, np.array([wanted]).tobytes(), True, fields)
+                    entries = kernels.columns(file, roots["b"], 2, np.array([wanted]).tobytes(), True, fields)
                     if not damaged:
                         assert [(row[0], *row[2:]) for row in found] == expected
                         assert whole == every

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tracker_adapters.errors import ArtifactError, UnsafeFileError
-from tracker_adapters.store.layout import rank_folder, segments
+from tracker_adapters.safe_files import folder_of
+from tracker_adapters.store.layout import rank_name, segments_among
 from tracker_adapters.store.reading.attempts import latest
 from tracker_adapters.store.reading.many_series import read_scalars
 from tracker_adapters.store.reading.record import RunRecord
@@ -139,13 +140,13 @@ def _latest(
 
 def _of_ended(run_folder: Path, rank: int, read: Callable[[EndedSegment], _Read]) -> list[_Read] | None:
     """What ``read`` returns of each segment of a store that nobody writes; None for others, or where it raises."""
-    folder, found = rank_folder(run_folder, rank), []
-    paths = segments(folder)
+    found = []
     try:
-        for path in paths:
-            with ended_segment(path) as segment:
-                found.append(read(segment))
-    except NotEnded:
+        with folder_of(run_folder, rank_name(rank)) as folder:
+            for name in segments_among(folder.names())[0]:
+                with ended_segment(folder.place(name)) as segment:
+                    found.append(read(segment))
+    except (NotEnded, OSError):
         return None
     return found or None
 

@@ -12,18 +12,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tracker_adapters.errors import UnsafeFileError
 from tracker_adapters.native.extension import kernels
-from tracker_adapters.safe_files import place_of
+from tracker_adapters.safe_files import Place
 from tracker_adapters.store.connections import SUFFIXES, has_shape
-from tracker_adapters.store.layout import below_run
 from tracker_adapters.store.segments import schema
 from tracker_adapters.store.segments.soundness import sound_series
 
@@ -84,7 +81,7 @@ class EndedSegment:
             none: _Integers = np.empty(0, np.int64)
             return ScalarColumns(none, none, none, np.empty(0))
         fields = [_SEQ, _ATTEMPT, _STEP, ~_VALUE]
-        seqs, attempts, steps, values = self._entries("scalar", 3, [number], any_first=True, fields=fields).T.copy()
+        seqs, attempts, steps, values = self._columns("scalar", 3, [number], any_first=True, fields=fields)
         return ScalarColumns(seqs, attempts, steps, values.view(np.float64))
 
     def histogram(self, name: str, step: int) -> tuple[Any, ...] | None:
@@ -92,7 +89,7 @@ class EndedSegment:
         number = self._number("histogram", name)
         if number is None:
             return None
-        seqs = self._entries("histogram_by_group", 4, [number, step], any_first=True, fields=[3])
+        (seqs,) = self._columns("histogram_by_group", 4, [number, step], any_first=True, fields=[3])
         return self._last("histogram", seqs)
 
     def text(self, name: str) -> tuple[Any, ...] | None:
@@ -100,7 +97,8 @@ class EndedSegment:
         number = self._number("text", name)
         if number is None:
             return None
-        return self._last("artifact", self._entries("artifact_by_series", 3, [number], any_first=False, fields=[2]))
+        (seqs,) = self._columns("artifact_by_series", 3, [number], any_first=False, fields=[2])
+        return self._last("artifact", seqs)
 
     def _last(self, table: str, seqs: _Integers) -> tuple[Any, ...] | None:
         if not len(seqs):
@@ -120,11 +118,11 @@ class EndedSegment:
         found: list[tuple[Any, ...]] = self._native.rows(self._file, root, first, last)
         return found
 
-    def _entries(self, table: str, keys: int, wanted: list[int], *, any_first: bool, fields: list[int]) -> _Integers:
+    def _columns(self, table: str, keys: int, wanted: list[int], *, any_first: bool, fields: list[int]) -> _Integers:
         assert self._native is not None
         packed = (np.array(numbers, np.int64).tobytes() for numbers in (wanted, fields))
-        found = self._native.entries(self._file, self._roots[table], keys, next(packed), any_first, next(packed))
-        return np.frombuffer(found, np.int64).reshape(-1, len(fields))
+        found = self._native.columns(self._file, self._roots[table], keys, next(packed), any_first, next(packed))
+        return np.frombuffer(found, np.int64).reshape(len(fields), -1)
 
 
 def _is_plain(header: bytes, size: int) -> bool:
@@ -140,28 +138,27 @@ def _is_plain(header: bytes, size: int) -> bool:
 
 
 @contextmanager
-def ended_segment(path: Path) -> Iterator[EndedSegment]:
+def ended_segment(place: Place) -> Iterator[EndedSegment]:
     """Opens a segment for the block, what is read in which counts once the block has ended without an error.
 
     Raises:
         NotEnded: When SQLite has to read it: there is no compiled code, somebody writes or may have begun to, or it
             holds anything unexpected.
     """
-    if not hasattr(kernels(), "entries"):  # there is none, or that of an older checkout
+    if not hasattr(kernels(), "columns"):  # there is none, or that of an older checkout
         raise NotEnded
-    with ExitStack() as opened:
-        try:
-            place = opened.enter_context(place_of(*below_run(path)))
-            if place.present(_BESIDE):
-                raise NotEnded
-            descriptor = place.opened()
-        except (OSError, UnsafeFileError) as error:
-            raise NotEnded from error
-        opened.callback(os.close, descriptor)
-        try:
-            segment = EndedSegment(descriptor)
-            yield segment
-            if place.present(_BESIDE) or not segment.is_unchanged:
-                raise NotEnded
-        except (ValueError, TypeError, KeyError, OSError) as error:
-            raise NotEnded from error
+    try:
+        if place.present(_BESIDE):
+            raise NotEnded
+        descriptor = place.opened()
+    except OSError as error:
+        raise NotEnded from error
+    try:
+        segment = EndedSegment(descriptor)
+        yield segment
+        if place.present(_BESIDE) or not segment.is_unchanged:
+            raise NotEnded
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        raise NotEnded from error
+    finally:
+        os.close(descriptor)

@@ -4,11 +4,12 @@ import math
 import os
 import shutil
 import sqlite3
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import numpy as np
 import pytest
 from tracker_adapters.native.extension import kernels
+from tracker_adapters.safe_files import folder_of
 from tracker_adapters.store.reading import rank_values
 from tracker_adapters.store.reading.rank_values import RankValues, read_histogram, read_rank_text
 from tracker_adapters.store.segments import ended
@@ -49,13 +50,19 @@ def segment_of(folder):
     return folder / "store" / "rank_00000" / "segment_000000.db"
 
 
+@contextmanager
+def opened(folder):
+    with folder_of(folder, "store/rank_00000") as store, ended_segment(store.place("segment_000000.db")) as segment:
+        yield segment
+
+
 def rows_of(folder, statement, *parameters):
     with closing(sqlite3.connect(segment_of(folder))) as connection:
         return connection.execute(statement, parameters).fetchall()
 
 
 def test_scalars_are_those_that_sqlite_reads(made):
-    with ended_segment(segment_of(made)) as segment:
+    with opened(made) as segment:
         found = {name: segment.scalars(name) for name in ("loss", "other", "large", "lost")}
     with stepscope.read_run(made) as record:
         for name in ("loss", "other", "large"):
@@ -68,7 +75,7 @@ def test_scalars_are_those_that_sqlite_reads(made):
 
 
 def test_histograms_and_texts_are_those_that_sqlite_reads(made):
-    with ended_segment(segment_of(made)) as segment:
+    with opened(made) as segment:
         histograms = [segment.histogram("h", step) for step in range(0, 3000, 100)]
         text = segment.text("note")
         assert segment.histogram("h", 1) is segment.histogram("lost", 0) is segment.text("lost") is None
@@ -89,15 +96,14 @@ def test_several_segments_are_one_series(run_folder, three_segments, monkeypatch
 
 
 def test_what_a_live_or_killed_writer_left_is_read_by_sqlite(ended_run):
-    path = segment_of(ended_run)
     with stepscope.open_run(ended_run, sinks=[], resume=True) as run:
         run.scalar("loss", 7.0, step=5000)
         run.text("note", "late", step=5000)
         assert run.flush()
-        with pytest.raises(NotEnded), ended_segment(path):
+        with pytest.raises(NotEnded), opened(ended_run):
             pass
         killed = shutil.copytree(ended_run, ended_run.parent / "killed")
-    with pytest.raises(NotEnded), ended_segment(segment_of(killed)):
+    with pytest.raises(NotEnded), opened(killed):
         pass
     with stepscope.read_run(killed) as record:
         steps, values = RankValues(record).read(0, "loss")
@@ -108,7 +114,7 @@ def test_what_a_live_or_killed_writer_left_is_read_by_sqlite(ended_run):
 @pytest.mark.parametrize("what", ["resumed", "closed again", "a journal"])
 def test_a_writer_that_begins_meanwhile_is_noticed(ended_run, what):
     path = segment_of(ended_run)
-    with pytest.raises(NotEnded), ended_segment(path) as segment:
+    with pytest.raises(NotEnded), opened(ended_run) as segment:
         assert len(segment.scalars("loss")[0]) == 3000
         if what == "a journal":
             path.with_name(f"{path.name}-journal").touch()
@@ -137,7 +143,7 @@ def test_nothing_of_ours_is_locked_when_the_file_is_closed(ended_run, monkeypatc
 
 def test_without_the_compiled_code_sqlite_reads(ended_run, monkeypatch):
     monkeypatch.setattr(ended, "kernels", lambda: None)
-    with pytest.raises(NotEnded), ended_segment(segment_of(ended_run)):
+    with pytest.raises(NotEnded), opened(ended_run):
         pass
 
 
