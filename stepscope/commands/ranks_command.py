@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
-import numpy as np
 
 from stepscope.commands.common import echo, one_line_errors
 from stepscope.commands.consoles import console
@@ -32,16 +31,12 @@ def command(runs: tuple[str, ...], *, scope: str) -> None:
     different settings, are slow, hung, or missing. All ranks are compared, and the first 64 are listed.
     """
     from stepscope.ranks.comparison import compare_ranks
-    from stepscope.ranks.last_start import LastStart
-    from stepscope.ranks.speed import own_times
     from stepscope.runs.opening import read_run
 
     folders = find_runs(runs)
     for folder in folders:
         with read_run(folder) as record:
             compared = compare_ranks(record, scope)
-            start = LastStart(record, scope)
-            _, times = own_times(start)
         if len(folders) > 1:
             echo(short_path(folder))
         if compared.world_size < 2:
@@ -49,8 +44,8 @@ def command(runs: tuple[str, ...], *, scope: str) -> None:
             continue
         rows = []
         for rank, step in list(compared.reached.items())[:_MOST]:
-            facts = start.facts[rank]
-            own = f"{np.median(times[rank]):.3g} ms" if rank in times else ""
+            facts = compared.facts[rank]
+            own = f"{compared.own_ms[rank]:.3g} ms" if rank in compared.own_ms else ""
             elements = f"{sum(facts.parameters.values()):,}" if facts.placed else ""
             strategy = facts.strategy or "-"
             rows.append([str(rank), str(step) if step >= 0 else "-", strategy, elements, own])

@@ -2,17 +2,19 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import InvariantFacts
+from debuggers.diagnosis.rank_facts import RankFacts
 from stepscope.ranks.configurations import different_configurations, names_apart
 from stepscope.ranks.desync import find_desync
 from stepscope.ranks.findings import names_of
 from stepscope.ranks.last_start import LastStart
 from stepscope.ranks.liveness import hung_ranks, missing_ranks, not_recorded
 from stepscope.ranks.own_values import odd_losses, shared_batches
-from stepscope.ranks.speed import stragglers
+from stepscope.ranks.speed import own_times, stragglers
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class RankComparison:
         world_size: How many ranks there are.
         not_compared: What was not compared, and why, one sentence each.
         reached: The last step of each rank that has a store; -1 for none.
+        facts: What each of these says of itself.
+        own_ms: The median milliseconds of a rank's step without waiting, of ranks whose steps were timed.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -32,6 +36,8 @@ class RankComparison:
     world_size: int = 1
     not_compared: tuple[str, ...] = ()
     reached: dict[int, int] = field(default_factory=dict)
+    facts: dict[int, RankFacts] = field(default_factory=dict)
+    own_ms: dict[int, float] = field(default_factory=dict)
 
 
 def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
@@ -54,12 +60,13 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
     if apart := names_apart(known):
         notes.append(apart)
     desync = find_desync(start)
+    steps, times = own_times(start)
     findings = [
         *desync.findings,
         *odd_losses(start),
         *shared_batches(start),
         *(() if apart else different_configurations(start)),
-        *(() if apart else stragglers(start)),
+        *(() if apart else stragglers(steps, times)),
         *hung_ranks(start),
         *missing_ranks(start),
     ]
@@ -72,4 +79,5 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
         first_step=None if parted is None else parted.step,
         where="" if parted is None else parted.evidence,
     )
-    return RankComparison(tuple(findings), invariant, start.world_size, tuple(notes), start.reached)
+    own_ms = {rank: float(np.median(own)) for rank, own in times.items() if len(own)}
+    return RankComparison(tuple(findings), invariant, start.world_size, tuple(notes), start.reached, known, own_ms)

@@ -69,11 +69,10 @@ def find_desync(start: LastStart) -> Desync:
     references: dict[tuple[str, str], tuple[int, _Series, _Series]] = {}
     for rank, facts in start.facts.items():
         for suffix in ("", "/shards"):
-            weights, gradients = (
-                start.read(rank, f"{PREFIX}{kind}_checksum{suffix}") for kind in ("weight", "gradient")
-            )
+            weights = start.read(rank, f"{PREFIX}weight_checksum{suffix}")
             if not len(weights[0]):
                 continue
+            gradients = start.read(rank, f"{PREFIX}gradient_checksum{suffix}")
             key = suffix, _parts(facts) if suffix else ""
             if key not in references:
                 references[key] = rank, weights, gradients

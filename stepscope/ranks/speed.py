@@ -45,9 +45,11 @@ def own_times(start: LastStart) -> tuple[Steps, dict[int, Values]]:
     return steps, dict(zip(found, data + forward + backward, strict=True))
 
 
-def stragglers(start: LastStart) -> Iterator[Finding]:
-    """Yields a warning for each rank that is slower by itself than three quarters of the fastest one's speed."""
-    steps, times = own_times(start)
+def stragglers(steps: Steps, times: dict[int, Values]) -> Iterator[Finding]:
+    """Yields a warning for each rank that is slower by itself than three quarters of the fastest one's speed.
+
+    It takes what ``own_times`` returns.
+    """
     if len(steps) < _LEAST_WINDOWS:
         return
     best = np.min(list(times.values()), axis=0)

@@ -71,6 +71,24 @@ def test_walks_pass_over_links(folder):
     assert safe_files.names_in(folder, "link") == []
 
 
+def test_an_open_folder_follows_no_link_of_its_names(folder):
+    (folder / "folder/below").mkdir()
+    (folder / "folder/linked").symlink_to(folder / "folder/below")
+    with safe_files.folder_of(folder, "./folder//") as found:
+        assert sorted(found.names()) == ["below", "dangling", "file", "link", "linked"]
+        assert [name for name in sorted(found.names()) if found.has_folder(name)] == ["below"]
+        assert found.place("file").present(["", "-wal"]) == [""]
+        os.close(found.place("file").opened())
+        for name in ("link", "linked", "dangling", "below"):
+            with pytest.raises(UnsafeFileError, match=f"{folder}.*/{name} is not a regular file"):
+                found.place(name).opened()
+    for way in ("link", "folder/linked", "folder/file", "..", "folder/../folder"):
+        with pytest.raises(UnsafeFileError), safe_files.folder_of(folder, way):
+            pass
+    with pytest.raises(FileNotFoundError), safe_files.folder_of(folder, "folder/missing"):
+        pass
+
+
 def test_a_pipe_blocks_nobody(folder):
     os.mkfifo(folder / "pipe")
     for call in CALLS.values():

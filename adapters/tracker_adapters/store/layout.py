@@ -148,7 +148,8 @@ def below_run(path: Path) -> tuple[Path, PurePath]:
 
     ``safe_files`` follows no link in the rest.
     """
-    for place in range(len(path.parts) - 1, 0, -1):
-        if path.parts[place] in _TOPS:
-            return Path(*path.parts[:place]), PurePath(*path.parts[place:])
+    parts = path.parts
+    for place in range(len(parts) - 1, 0, -1):
+        if parts[place] in _TOPS:
+            return path.parents[len(parts) - place - 1], PurePath(*parts[place:])
     return path.parent, PurePath(path.name)

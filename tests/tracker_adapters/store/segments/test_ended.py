@@ -141,6 +141,17 @@ def test_nothing_of_ours_is_locked_when_the_file_is_closed(ended_run, monkeypatc
     assert not [name for name in opened if name.endswith(".db")]
 
 
+@pytest.mark.parametrize("what", ["store", "store/rank_00000", "store/rank_00000/segment_000000.db"])
+def test_nothing_is_read_through_a_link(ended_run, what):
+    with stepscope.read_run(ended_run) as record:
+        (ended_run / what).rename(ended_run.parent / "elsewhere")
+        (ended_run / what).symlink_to(ended_run.parent / "elsewhere")
+        try:
+            assert not len(RankValues(record).read(0, "loss")[0])
+        except stepscope.RunError as error:
+            assert "a regular file" in str(error)
+
+
 def test_without_the_compiled_code_sqlite_reads(ended_run, monkeypatch):
     monkeypatch.setattr(ended, "kernels", lambda: None)
     with pytest.raises(NotEnded), opened(ended_run):
