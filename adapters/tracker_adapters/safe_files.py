@@ -79,12 +79,13 @@ class Place:
         """Returns the suffixes with which the path is a regular file's; raises UnsafeFileError for anything else."""
         found = []
         for suffix in suffixes:
-            with suppress(FileNotFoundError):
-                if not stat.S_ISREG(
-                    os.stat(f"{self._name}{suffix}", dir_fd=self._parent, follow_symlinks=False).st_mode
-                ):
-                    raise _unsafe(f"{self._path}{suffix}", "not a regular file")
-                found.append(suffix)
+            try:
+                status = os.stat(f"{self._name}{suffix}", dir_fd=self._parent, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                raise _unsafe(f"{self._path}{suffix}", "not a regular file")
+            found.append(suffix)
         return found
 
 

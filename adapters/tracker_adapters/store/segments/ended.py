@@ -11,6 +11,7 @@ which is not opened here.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -127,13 +128,15 @@ class EndedSegment:
 
 def _is_plain(header: bytes, size: int) -> bool:
     """Whether a file has the header of a database without a log, in UTF-8, with whole pages of the usual size."""
-    numbers = np.frombuffer(header, ">u4", 24, 4) if len(header) == _HEADER_BYTES else np.zeros(24, ">u4")
+    if len(header) != _HEADER_BYTES:
+        return False
+    changes, pages, encoding, valid_for = struct.unpack_from(">24xII24xI32xI", header)
     return (
         header.startswith(b"SQLite format 3\0")
         and header[16:22] == bytes([schema.PAGE_BYTES >> 8, 0, 1, 1, 0, 64])
-        and int(numbers[6]) * schema.PAGE_BYTES == size
-        and numbers[5] == numbers[22]
-        and numbers[13] == 1
+        and pages * schema.PAGE_BYTES == size
+        and changes == valid_for
+        and encoding == 1
     )
 
 
