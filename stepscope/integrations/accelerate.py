@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from tracker_adapters.config import SinksSpec
 from tracker_adapters.emitter import Emitter
 
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.integrations.frameworks import imported_for
 from stepscope.integrations.parts import Part, parts_of
+from stepscope.integrations.session_options import asked_on_any_rank
 from stepscope.integrations.watched_training import warn_of_second
 from stepscope.integrations.watcher import Watcher
-from stepscope.sessions.config import ConfigSpec
 
 with imported_for("accelerate"):
     from accelerate import Accelerator
@@ -40,13 +39,11 @@ class StepscopeTracker(Watcher, GeneralTracker):
         project: str = "accelerate",
         *,
         run: str | PathLike[str] | Emitter | None = None,
-        sinks: SinksSpec = ("local",),
-        config: ConfigSpec | None = None,
-        **settings: Any,
+        **options: Any,
     ) -> None:
         """Opens nothing yet; see ``Watcher``: ``project`` comes from Accelerate, and names the folder."""
         self.framework = project
-        super().__init__(run, sinks=sinks, config=config, **settings)
+        super().__init__(run, **options)
         self._logged = self._first_step = 0
 
     @property
@@ -81,6 +78,11 @@ class StepscopeTracker(Watcher, GeneralTracker):
         self._logged = step + 1
         self._training.log(values, step)
 
+    @property
+    def should_stop(self) -> bool:
+        """Whether an action on a finding asked this process to stop the training."""
+        return any(session.should_stop for session in self._training.sessions)
+
     def finish(self) -> None:
         """Ends what is watched, and closes the run."""
         self._training.end()
@@ -110,7 +112,7 @@ def watch(
     """
     if not accelerator.is_main_process:
         return
-    tracker = next((one for one in accelerator.trackers if isinstance(one, StepscopeTracker)), None)
+    tracker = _tracker(accelerator)
     if tracker is None or not optimizers:
         missing = "optimizer" if tracker is not None else 'tracker named "stepscope"'
         raise SessionError(
@@ -121,6 +123,19 @@ def watch(
     parts = parts_of(model, optimizers, is_called=True)
     divides_loss = accelerator.gradient_accumulation_steps > 1 and (lambda: accelerator.gradient_accumulation_steps)
     tracker.watch(parts, scaler=scaler, first_step=first_step, divides_loss=divides_loss)
+
+
+def should_stop(accelerator: Accelerator) -> bool:
+    """Whether an action on a finding asks to stop; to be asked after the optimizer's step, ``break`` if it does.
+
+    The main process is watched, and all processes get its answer: call it on each of them equally often.
+    """
+    tracker = _tracker(accelerator)
+    return asked_on_any_rank(tracker is not None and tracker.should_stop)
+
+
+def _tracker(accelerator: Accelerator) -> StepscopeTracker | None:
+    return next((one for one in accelerator.trackers if isinstance(one, StepscopeTracker)), None)
 
 
 register_tracker_class(StepscopeTracker)

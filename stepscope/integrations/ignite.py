@@ -72,6 +72,7 @@ class StepscopeLogger(Watcher, BaseLogger):
                 validation.add_event_handler(Events.EXCEPTION_RAISED, self._validation_failed)
 
         trainer.add_event_handler(Events.STARTED, start)
+        trainer.add_event_handler(Events.ITERATION_COMPLETED, self._stop_if_asked)
         trainer.add_event_handler(Events.COMPLETED, self._training.stop)
         trainer.add_event_handler(Events.TERMINATE, self._terminated)
         trainer.add_event_handler(Events.EXCEPTION_RAISED, self._failed)
@@ -110,6 +111,10 @@ class StepscopeLogger(Watcher, BaseLogger):
         self._training.end_validation()
         if not _is_handled(engine):
             raise error
+
+    def _stop_if_asked(self, engine: Engine) -> None:
+        if self._training.should_stop():
+            engine.terminate()
 
     def _terminated(self, engine: Engine) -> None:
         if engine.should_terminate == "skip_completed":

@@ -59,10 +59,14 @@ class StepscopeCallback(Watcher, keras.callbacks.Callback):
             _log.warning("the losses and gradients of this training are recorded with the scale of LossScaleOptimizer")
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Takes a step."""
+        """Takes a step; raises, or stops the training, where an action on a finding asks for it."""
         for session in self._training.sessions:
-            with self._training.isolation.guard("taking a step"):
+            try:
                 session.step()
+            except SessionError as error:  # as after a run that the user has closed
+                self._training.isolation.record("taking a step", error)
+        if self._training.should_stop():
+            self.model.stop_training = True
 
     def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Leaves a validation out of the training."""

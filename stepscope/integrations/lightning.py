@@ -84,9 +84,11 @@ class StepscopeCallback(Watcher, Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """Takes what the module has logged."""
+        """Takes what the module has logged, and stops the trainer where an action on a finding asks for it."""
         if self._metrics is not None:
             self._metrics.end_batch()
+        if self._is_active and self._training.should_stop():
+            trainer.should_stop = True
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Takes what the module has logged of the epoch."""

@@ -109,6 +109,11 @@ class StepscopeHook(Watcher, Hook):
                 divides_loss=accumulates > 1,
             )
 
+    def after_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
+        """Stops the loop where an action on a finding asks for it: a loop of epochs at the end of the epoch."""
+        if self._training.should_stop():
+            runner.train_loop.stop_training = True
+
     def before_val(self, runner: Runner) -> None:
         """Leaves a validation out of the training."""
         self._training.begin_validation()

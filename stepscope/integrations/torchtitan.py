@@ -62,6 +62,13 @@ class StepscopeLogger(Watcher, BaseLogger):
             processor.logger = LoggerContainer()
         processor.logger.add_logger(self)
 
+    def should_stop(self) -> bool:
+        """Whether an action on a finding asks to stop, on any rank; for ``Trainer.should_continue_training``.
+
+        Every rank has to call it equally often.
+        """
+        return self._training.should_stop()
+
     def log(self, metrics: dict[str, Any], step: int) -> None:
         """Records numbers; those of a validation as ``validation/<name>``, and the norm as that before clipping."""
         found = {_METRICS.get(name, name): value for name, value in metrics.items()}

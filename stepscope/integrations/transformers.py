@@ -72,7 +72,9 @@ class StepscopeCallback(Watcher, TrainerCallback):
             self._training.end_validation()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
-        """Leaves an evaluation that follows out of the training."""
+        """Leaves an evaluation that follows out, and ends the training where an action on a finding asks for it."""
+        if self.is_active and self._training.should_stop():
+            control.should_training_stop = True
         if self.is_active and control.should_evaluate:
             self._training.begin_validation()
 

@@ -19,9 +19,9 @@ from debuggers.instrumentation.isolation import Isolation, failure_alerts
 from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.integrations.parts import Part
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.runs.live_run import run_of
 from stepscope.runs.opening import Run, open_run
-from stepscope.sessions.config import ConfigSpec, as_config
 from stepscope.sessions.session import DebugSession
 from stepscope.sessions.watching import watch
 
@@ -40,7 +40,7 @@ class WatchedTraining:
     Attributes:
         run: Where artifacts go, while it is open.
         sessions: One for each optimizer, in the given order, while they are watched.
-        config: What the next sessions measure.
+        options: Of the next sessions.
         isolation: Guards what an integration does in the framework's hooks.
         asked_run: The run that was asked for by name or object; None for the default.
     """
@@ -51,8 +51,7 @@ class WatchedTraining:
         run: str | PathLike[str] | Emitter | None = None,
         *,
         sinks: SinksSpec = ("local",),
-        config: ConfigSpec | None = None,
-        settings: Mapping[str, Any] | None = None,
+        options: SessionOptions | None = None,
     ) -> None:
         """Checks the arguments; opens nothing.
 
@@ -61,11 +60,9 @@ class WatchedTraining:
             run: A folder, or an open run, which its owner closes. By default the environment variable
                 ``STEPSCOPE_RUN``, else ``runs/<framework>``.
             sinks: Of a run that is opened here; see ``open_run``.
-            config: What the sessions measure; see ``watch``.
-            settings: Fields of DebugConfig to change.
+            options: Of the sessions; by default those of ``watch``.
 
         Raises:
-            ConfigError: For a wrong configuration.
             SessionError: For a run of another type.
         """
         if not isinstance(run, str | PathLike | Emitter | None):
@@ -76,7 +73,7 @@ class WatchedTraining:
         self._given = run if isinstance(run, Emitter) else None
         folder = os.environ.get(RUN_VARIABLE) or f"runs/{framework}" if run is None else run
         self._folder = None if isinstance(folder, Emitter) else folder
-        self._sinks, self.config = sinks, as_config(config, settings)
+        self._sinks, self.options = sinks, SessionOptions() if options is None else options
         self._opened: Path | None = None
         self._validation, self._is_validating = ExitStack(), False
         self.isolation = Isolation("isolate", self._alert)
@@ -90,6 +87,10 @@ class WatchedTraining:
     def next_step(self) -> int:
         """The number of the coming step of the first session."""
         return self.sessions[0].last_step + 1 if self.sessions else 0
+
+    def should_stop(self) -> bool:
+        """Whether an action on a finding asks to stop the training; every rank has to call it equally often."""
+        return self.options.asks_to_stop(any(session.should_stop for session in self.sessions))
 
     def open(self, config: Mapping[str, Any] | None = None, *, rank: int | None = None) -> Emitter:
         """Returns the run, which is opened if it is not; after ``end`` it is the same run again, as a new attempt.
@@ -131,7 +132,7 @@ class WatchedTraining:
         """
         self.stop()
         scaler = scaler if isinstance(scaler, torch.amp.GradScaler) else None
-        config = self.config if first_step is None else self.config.changed({"first_step": first_step})
+        changes = {} if first_step is None else {"first_step": first_step}
         with self.isolation.guard("starting a session"):
             emitter = self.open()
             self.sessions = watches = tuple(
@@ -140,7 +141,7 @@ class WatchedTraining:
                     part.optimizer,
                     run=emitter.scoped(part.scope) if part.scope else emitter,
                     scaler=scaler,
-                    config=config,
+                    **self.options.of_session(**changes),
                 )
                 for part in parts
             )
@@ -151,7 +152,7 @@ class WatchedTraining:
         """Returns this training, which measures from now on what the other one would; warns if that named a run."""
         if other.asked_run not in (None, self.asked_run):
             _log.warning("the run %s of the callback is not opened: it records in the logger's run", other.asked_run)
-        self.config = other.config
+        self.options = other.options
         return self
 
     def observe(self, model: torch.nn.Module) -> None:
@@ -160,9 +161,9 @@ class WatchedTraining:
         Weights, updates and the optimizer's state are not measured: nothing tells when the weights change.
         """
         self.stop()
-        config = self.config.changed({"weights": False, "updates": False, "optimizer_state": False})
+        unseen = {"weights": False, "updates": False, "optimizer_state": False}
         with self.isolation.guard("starting a session"):
-            self.sessions = (DebugSession(model, run=self.open(), config=config).start(),)
+            self.sessions = (DebugSession(model, run=self.open(), **self.options.of_session(**unseen)).start(),)
 
     def log(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Emits what the framework logs, by name: numbers as scalars, strings as texts; anything else is left out.

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from tracker_adapters.config import SinksSpec
 from tracker_adapters.errors import RunError
 
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.runs.opening import open_run
 from stepscope.runs.script_run import script_run
 from stepscope.scripts.trainings import WatchedOptimizers
@@ -48,7 +49,7 @@ def run_script(
     if not (_has_module(script) if is_module else Path(script).is_file()):
         raise RunError(f"there is no script {script!r}; expected a file of Python, or a module's name behind -m")
     run = open_run(folder, sinks=sinks)
-    trainings = WatchedOptimizers(run, config)
+    trainings = WatchedOptimizers(run, SessionOptions(config))
     ended_by: BaseException | None = None
     try:
         with script_run(run):

@@ -12,8 +12,8 @@ from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation, failure_alerts
 from debuggers.torch_import import torch
 from stepscope.integrations.parts import torch_optimizer
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.scripts.models import model_of
-from stepscope.sessions.config import DebugConfig
 from stepscope.sessions.running import is_watched
 from stepscope.sessions.watching import Watch, watch
 
@@ -34,9 +34,9 @@ class WatchedOptimizers:
         process: The one that is watched.
     """
 
-    def __init__(self, run: Emitter, config: DebugConfig, models: Sequence[torch.nn.Module] | None = None) -> None:
+    def __init__(self, run: Emitter, options: SessionOptions, models: Sequence[torch.nn.Module] | None = None) -> None:
         """Starts looking for optimizers; with ``models`` for those that train one of these."""
-        self._run, self._config, self._models = run, config, models
+        self._run, self._options, self._models = run, options, models
         self.sessions: dict[torch.optim.Optimizer, Watch] = {}
         self.seen = 0
         self.process = OwnerProcess()
@@ -75,7 +75,7 @@ class WatchedOptimizers:
             self._scope_of[optimizer] = self._free_scope(model)
         scope = self._scope_of[optimizer]
         run = self._run.scoped(scope) if scope else self._run
-        self.sessions[optimizer] = watch(model, optimizer, run=run, config=self._config)
+        self.sessions[optimizer] = watch(model, optimizer, run=run, **self._options.of_session())
         self._left_out.discard(optimizer)
 
     def _end(self, optimizer: torch.optim.Optimizer, error: BaseException | None = None) -> None:

@@ -183,13 +183,14 @@ class Run:
             raise ArtifactError(f"watch: log is {log!r}; expected gradients, parameters, all or None")
         if log is None or self._joined is None or self._joined.is_scripts:  # stepscope run watches by itself
             return
+        from stepscope.integrations.session_options import SessionOptions
         from stepscope.scripts.trainings import WatchedOptimizers
         from stepscope.sessions.config import DebugConfig
 
         self.unwatch()
         chosen = tuple(models) if isinstance(models, (tuple, list)) else (models,)
-        config = DebugConfig(weights=log != "gradients")
-        self._watched = WatchedOptimizers(self._joined.emitter, config, chosen)
+        options = SessionOptions(DebugConfig(weights=log != "gradients"))
+        self._watched = WatchedOptimizers(self._joined.emitter, options, chosen)
 
     def unwatch(self, models: Any = None) -> None:
         """Ends what ``watch`` began."""

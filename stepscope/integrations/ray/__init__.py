@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -12,9 +12,11 @@ from uuid import uuid4
 from tracker_adapters.config import SinksSpec
 from tracker_adapters.remote.place import is_url
 
+from debuggers.detectors.signals.front import Rule
 from stepscope.errors import SessionError
 from stepscope.integrations.frameworks import check_version, imported_for
 from stepscope.integrations.ray.storage import run_in_storage
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.integrations.watched_training import RUN_VARIABLE, WatchedTraining
 from stepscope.runs.claims import JOB_VARIABLE
 from stepscope.runs.live_run import Run
@@ -22,6 +24,7 @@ from stepscope.runs.places import local_path
 from stepscope.runs.script_run import current_script_run, script_run
 from stepscope.scripts.trainings import WatchedOptimizers
 from stepscope.sessions.config import ConfigSpec
+from stepscope.sessions.on_finding import OnFinding
 
 with imported_for("ray"):
     import ray.train
@@ -37,6 +40,8 @@ def watched(
     *,
     sinks: SinksSpec = ("local",),
     config: ConfigSpec | None = None,
+    detectors: Sequence[Rule] = (),
+    on_finding: OnFinding | None = None,
     **settings: Any,
 ) -> Callable[..., Result]:
     """Returns what to give to a trainer in place of its function: ``TorchTrainer(watched(train_loop), ...)``.
@@ -51,11 +56,13 @@ def watched(
             results, ``RunConfig(storage_path=..., name=...)``.
         sinks: Where rank 0 shows the run; see ``open_run``.
         config: What is measured; see ``watch``.
+        detectors: Further rules, which go to the workers; each session gets copies of its own.
+        on_finding: What to do when findings begin; see ``watch``. For ``stop`` ask ``should_stop()``.
         settings: Fields of DebugConfig to change.
 
     Raises:
-        ConfigError: For a wrong configuration.
-        SessionError: For a run or a function of another type.
+        ConfigError: For a wrong configuration or setting.
+        SessionError: For a run or a function of another type, and for wrong detectors or actions.
     """
     if not callable(train_loop):
         raise SessionError(f"train_loop is {type(train_loop).__name__} {train_loop!r}; expected a function")
@@ -65,11 +72,11 @@ def watched(
     place = os.environ.get(RUN_VARIABLE) if run is None else os.fspath(run)
     if place and not is_url(place):
         place = str(local_path(place))  # workers have another working folder
-    WatchedTraining("ray", place, sinks=sinks, config=config, settings=settings)  # what is wrong is said here
+    options = SessionOptions.checked(config, settings, detectors, on_finding)
     ours = {name: value for name, value in os.environ.items() if name.startswith(_OURS)}
     ours[JOB_VARIABLE] = f"ray {uuid4().hex}"
 
-    return _Watched(train_loop, place, ours, {"sinks": sinks, "config": config, "settings": settings})
+    return _Watched(train_loop, place, ours, {"sinks": sinks, "options": options})
 
 
 def current_run() -> Run:
@@ -82,6 +89,14 @@ def current_run() -> Run:
     if run is None:
         raise SessionError("no watched training function runs here; expected TorchTrainer(watched(train_loop), ...)")
     return run
+
+
+def should_stop() -> bool:
+    """Whether an action on a finding asks to stop, on any worker; to be asked after a step, ``break`` if it does.
+
+    Every worker has to call it equally often. False where no watched training function runs.
+    """
+    return bool(_workers) and _workers[-1].should_stop()
 
 
 def report(metrics: Mapping[str, Any], *args: Any, **kwargs: Any) -> None:
@@ -140,7 +155,12 @@ class _Worker:
         run = training.open(settings, rank=rank)
         assert isinstance(run, Run)
         self.run = run
-        self._optimizers = WatchedOptimizers(run, training.config)
+        self._optimizers = WatchedOptimizers(run, training.options)
+
+    def should_stop(self) -> bool:
+        """Whether an action on a finding asks to stop, on any worker."""
+        asked = any(session.should_stop for session in self._optimizers.sessions.values())
+        return self._training.options.asks_to_stop(asked)
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Records metrics, also those of a validation in the session, where there is one."""

@@ -14,7 +14,7 @@ accelerate = pytest.importorskip("accelerate", reason="needs Accelerate: pip ins
 from accelerate.state import AcceleratorState, GradientState, PartialState  # noqa: E402
 
 from stepscope.integrations import frameworks  # noqa: E402
-from stepscope.integrations.accelerate import StepscopeTracker, watch  # noqa: E402
+from stepscope.integrations.accelerate import StepscopeTracker, should_stop, watch  # noqa: E402
 
 pytestmark = pytest.mark.framework
 
@@ -35,14 +35,16 @@ class Network(nn.Sequential):
         super().__init__(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 1))
 
 
-def train(folder=None, *, steps=6, clip=None, fault=None, log_with="stepscope", validates=False, **settings):
+def train(
+    folder=None, *, steps=6, clip=None, fault=None, log_with="stepscope", validates=False, options=None, **settings
+):
     """Trains, and returns the model and the loss of each batch; with a folder the training is watched."""
     accelerator = accelerate.Accelerator(cpu=True, log_with=log_with if folder else None, **settings)
     module = Network()
     optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
     model, optimizer = accelerator.prepare(module, optimizer)
     if folder is not None:
-        given = {"stepscope": {"run": folder, **EVERYTHING}}
+        given = {"stepscope": {"run": folder, **EVERYTHING, **(options or {})}}
         accelerator.init_trackers("ignored", config={"lr": 0.01}, init_kwargs=given)
         watch(accelerator, model, optimizer)
     torch.manual_seed(1)
@@ -60,6 +62,8 @@ def train(folder=None, *, steps=6, clip=None, fault=None, log_with="stepscope", 
             optimizer.zero_grad()
         losses.append(loss.item())
         accelerator.log({"train_loss": loss.item(), "phase": "warm-up"})
+        if folder is not None and should_stop(accelerator):
+            break
     if validates:
         accelerator.log({"val_loss": 0.5, "val_accuracy": torch.tensor(0.9)})
     accelerator.end_training()
@@ -273,3 +277,23 @@ def test_prepared_optimizers_are_watched_without_a_tracker(several):
     assert report.failures == {}
     assert report.coverage.measured == 6
     assert report.coverage.outside_optimizer == ()
+
+
+def nan(loss):
+    return loss * float("nan")
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_a_finding_asks_the_loop_to_stop(tmp_path, accumulated):
+    given = {"on_finding": {"non_finite_loss": "stop"}}
+    settings = {"gradient_accumulation_steps": accumulated}
+
+    _, losses = train(tmp_path / "run", fault=nan, options=given, **settings)
+
+    assert len(losses) == {1: 3, 2: 4}[accumulated]
+    assert stepscope.read_run(tmp_path / "run").info.status == "finished"
+
+
+def test_an_exception_of_a_finding_comes_out_of_the_optimizers_step(tmp_path):
+    with pytest.raises(stepscope.FindingError, match="non_finite_loss"):
+        train(tmp_path / "run", fault=nan, options={"on_finding": {"non_finite_loss": "raise"}})

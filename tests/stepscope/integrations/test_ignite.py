@@ -260,3 +260,25 @@ def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, monkey
 
     told = [one for one in caplog.records if one.levelno == logging.WARNING and "1.0.0 is installed" in one.message]
     assert len(told) == 1
+
+
+def broken_at(step):
+    """A training whose loss is NaN at a step."""
+    training = Training()
+    training.trainer.add_event_handler(
+        Events.ITERATION_STARTED(once=step + 1), lambda engine: engine.state.batch[1].fill_(float("nan"))
+    )
+    return training
+
+
+def test_a_finding_terminates_the_trainer(tmp_path):
+    training = broken_at(2).run(StepscopeLogger(tmp_path / "run", on_finding={"non_finite_loss": "stop"}))
+
+    assert training.trainer.state.iteration == 3
+    assert stepscope.read_run(tmp_path / "run").info.status == "finished"
+
+
+def test_an_exception_of_a_finding_comes_out_of_run(tmp_path):
+    with pytest.raises(stepscope.FindingError, match="non_finite_loss"):
+        broken_at(2).run(StepscopeLogger(tmp_path / "run", on_finding={"non_finite_loss": "raise"}))
+    assert stepscope.read_run(tmp_path / "run").info.status == "failed"

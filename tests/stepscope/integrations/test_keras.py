@@ -147,3 +147,32 @@ def test_another_backend_is_refused(monkeypatch):
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(stepscope.SessionError, match="Keras runs on jax; expected torch"):
         StepscopeCallback("runs/exp1")
+
+
+def undefined(targets, outputs):
+    return outputs * float("nan")
+
+
+def test_a_finding_stops_fit(tmp_path):
+    callback = StepscopeCallback(tmp_path / "run", on_finding={"non_finite_loss": "stop"})
+
+    model, losses = fit(callback, loss=undefined)
+
+    assert (model.stop_training, len(losses)) == (True, 1)
+    assert stepscope.read_run(tmp_path / "run").info.status == "finished"
+
+
+def test_an_exception_of_a_finding_comes_out_of_fit(tmp_path):
+    with pytest.raises(stepscope.FindingError, match="non_finite_loss"):
+        fit(StepscopeCallback(tmp_path / "run", on_finding={"non_finite_loss": "raise"}), loss=undefined)
+
+
+def test_a_run_that_is_closed_in_the_middle_stops_nothing(tmp_path):
+    run = stepscope.open_run(tmp_path / "run", sinks=[])
+
+    class Closes(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            run.close()
+
+    _, losses = fit(Closes(), StepscopeCallback(run, on_finding={"error": "raise"}))
+    assert len(losses) == 8

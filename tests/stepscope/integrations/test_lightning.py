@@ -426,3 +426,26 @@ def test_each_rank_writes_its_own_store(tmp_path):
         assert len(losses[0]) == len(losses[1]) == 2
         assert (losses[0] != losses[1]).all()
         assert norms[0].tolist() == norms[1].tolist()  # of gradients that were averaged
+
+
+NAN = {"fault": lambda loss: loss * float("nan")}
+
+
+def test_a_finding_stops_the_trainer_at_its_step(tmp_path):
+    callback = StepscopeCallback(tmp_path / "run", on_finding={"non_finite_loss": "stop"})
+
+    trainer = fit(Regression(**NAN), callback)
+
+    assert (trainer.should_stop, trainer.global_step) == (True, 3)
+    assert stepscope.read_run(tmp_path / "run").info.status == "finished"
+
+
+def test_an_exception_of_a_finding_comes_out_of_fit(tmp_path):
+    with pytest.raises(stepscope.FindingError, match="non_finite_loss"):
+        fit(Regression(**NAN), StepscopeCallback(tmp_path / "run", on_finding={"non_finite_loss": "raise"}))
+    assert stepscope.read_run(tmp_path / "run").info.status == "failed"
+
+
+def test_without_a_finding_a_training_goes_on(tmp_path):
+    trainer = fit(Regression(), StepscopeCallback(tmp_path / "run", on_finding={"error": ["stop", "raise"]}))
+    assert (trainer.should_stop, trainer.global_step) == (False, 8)

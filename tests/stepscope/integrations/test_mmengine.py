@@ -21,10 +21,10 @@ pytestmark = pytest.mark.framework
 
 
 class Network(BaseModel):
-    def __init__(self, fault=None):
+    def __init__(self, fault=None, nan_at=None):
         super().__init__()
         self.net = torch.nn.Linear(4, 1)
-        self.fault, self.calls = fault, 0
+        self.fault, self.nan_at, self.calls = fault, nan_at, 0
 
     def forward(self, inputs, targets, mode="tensor"):
         outputs = self.net(inputs)
@@ -33,7 +33,7 @@ class Network(BaseModel):
         self.calls += 1
         if self.fault is not None and self.calls == 3:
             raise self.fault
-        return {"loss": (outputs - targets).square().mean()}
+        return {"loss": (outputs - targets).square().mean() * (float("nan") if self.calls == self.nan_at else 1)}
 
 
 class Error(BaseMetric):
@@ -46,7 +46,7 @@ class Error(BaseMetric):
         return {"error": sum(results) / len(results)}
 
 
-def train(folder, hooks=(), backends=(), *, fault=None, **wrapper):
+def train(folder, hooks=(), backends=(), *, fault=None, nan_at=None, **wrapper):
     """Trains two epochs of four batches; returns the model."""
     torch.manual_seed(0)
     data = [(inputs, inputs.sum(0, keepdim=True)) for inputs in torch.randn(32, 4)]
@@ -57,7 +57,7 @@ def train(folder, hooks=(), backends=(), *, fault=None, **wrapper):
         "collate_fn": {"type": "default_collate"},
     }
     runner = Runner(
-        model=(model := Network(fault)),
+        model=(model := Network(fault, nan_at)),
         work_dir=str(folder / "work"),
         train_dataloader=loader,
         val_dataloader=loader,
@@ -143,3 +143,17 @@ def test_images_are_recorded(tmp_path):
     assert [(one.step, one.width, one.height) for one in record.images("sample")] == [(7, 5, 4)]
     assert record.scalars("accuracy").steps.tolist() == [7]
     assert record.texts("notes")[0].text == "by the run itself"
+
+
+@pytest.mark.parametrize("reaction", ["stop", "raise"])
+def test_a_finding_ends_the_training(tmp_path, reaction):
+    run = tmp_path / "run"
+    hook = {"type": "StepscopeHook", "run": str(run), "on_finding": {"non_finite_loss": reaction}}
+    if reaction == "raise":
+        with pytest.raises(stepscope.FindingError, match="non_finite_loss"):
+            train(tmp_path, [hook], nan_at=3)
+        return
+    train(tmp_path, [hook], nan_at=3)
+    record = stepscope.read_run(run)
+    assert record.scalars("loss").steps.tolist() == [0, 1, 2, 3]  # a loop of epochs ends its epoch
+    assert record.info.status == "finished"

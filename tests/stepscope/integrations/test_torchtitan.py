@@ -207,3 +207,19 @@ def test_a_version_that_was_not_tested_is_told_once_and_goes_on(tmp_path, torcht
         assert stepscope.read_run(tmp_path / name).scalars("loss").steps.tolist() == list(range(4))
 
     assert caplog.text.count("stepscope was tested with torchtitan 0.3, and 0.4.0 is installed: it continues") == 1
+
+
+def test_a_finding_asks_the_trainer_to_stop(tmp_path, torchtitan):
+    models, optimizers = made(1)
+    processor = processor_of(torchtitan.metrics, models, optimizers)
+    logger = torchtitan.logger(tmp_path / "run", on_finding={"non_finite_gradient": "stop"})
+    logger.attach(processor)
+    train(models, optimizers, processor, steps=2)
+    assert not logger.should_stop()
+
+    with torch.no_grad():
+        models[0].weight.fill_(float("nan"))
+    train(models, optimizers, processor, steps=2)
+
+    assert logger.should_stop()
+    processor.close()

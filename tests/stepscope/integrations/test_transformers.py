@@ -242,3 +242,27 @@ def test_steps_go_on_where_a_checkpoint_ended(tmp_path):
     again.train(resume_from_checkpoint=str(tmp_path / "out" / "checkpoint-3"))
 
     assert stepscope.read_run(tmp_path / "run").scalars("loss").steps.tolist() == [3, 4]
+
+
+class OneNaN(transformers.Trainer):
+    """A Trainer whose loss is NaN at the third step."""
+
+    def compute_loss(self, *args, **kwargs):
+        loss = super().compute_loss(*args, **kwargs)
+        return loss * float("nan") if self.state.global_step == 2 else loss
+
+
+def test_a_finding_stops_the_training_at_its_step(tmp_path):
+    callback = StepscopeCallback(tmp_path / "run", on_finding={"non_finite_loss": "stop"})
+    watched = trainer(tmp_path, callback, kind=OneNaN, max_steps=6)
+
+    watched.train()
+
+    assert watched.state.global_step == 3
+    assert stepscope.read_run(tmp_path / "run").info.status == "finished"
+
+
+def test_an_exception_of_a_finding_comes_out_of_train(tmp_path):
+    callback = StepscopeCallback(tmp_path / "run", on_finding={"non_finite_loss": "raise"})
+    with pytest.raises(stepscope.FindingError, match="non_finite_loss"):
+        trainer(tmp_path, callback, kind=OneNaN).train()

@@ -5,6 +5,7 @@ from torch import nn
 
 import stepscope
 from stepscope.integrations.parts import parts_of
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.integrations.watched_training import WatchedTraining
 
 
@@ -66,9 +67,11 @@ def test_a_run_that_gives_way_to_that_of_a_logger_is_named(caplog):
         WatchedTraining("any", "loggers").take_over(WatchedTraining("any", name))
     assert not caplog.records
 
-    taken = WatchedTraining("any", "loggers").take_over(WatchedTraining("any", "own", config="full"))
+    taken = WatchedTraining("any", "loggers").take_over(
+        WatchedTraining("any", "own", options=SessionOptions.checked("full"))
+    )
     assert "the run own of the callback is not opened" in caplog.text
-    assert taken.config.weights
+    assert taken.options.config.weights
 
 
 def test_what_fails_inside_is_an_alert_and_raises_nothing(tmp_path, caplog):

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import stepscope
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.scripts import trainings
 from stepscope.scripts.trainings import WatchedOptimizers
-from stepscope.sessions.config import DebugConfig
 
 
 class Generator(torch.nn.Linear):
@@ -51,7 +51,7 @@ def names(run):
 
 def test_a_training_is_watched_from_its_first_step_and_the_same(run):
     plain, _ = trained(20)
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     losses, model = trained(20)
     watched.end()
     assert losses == plain
@@ -64,7 +64,7 @@ def test_a_training_is_watched_from_its_first_step_and_the_same(run):
 def test_the_optimizers_of_a_gan_have_a_session_each(run):
     generator, judge = Generator(4, 4), Judge(4, 1)
     optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (generator, judge)]
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     for _ in range(3):
         step(generator, optimizers[0])
         step(judge, optimizers[1])
@@ -75,7 +75,7 @@ def test_the_optimizers_of_a_gan_have_a_session_each(run):
 
 
 def test_what_somebody_watches_is_left_alone(run, caplog):
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     model = Generator(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with stepscope.watch(model, optimizer) as session:
@@ -88,7 +88,7 @@ def test_what_somebody_watches_is_left_alone(run, caplog):
 
 def test_one_model_after_the_other_is_let_go(run, monkeypatch):
     monkeypatch.setattr(trainings, "OVER_AFTER", 5)
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     _, model = trained(7)
     gone = weakref.ref(model)
     del model
@@ -105,7 +105,7 @@ def test_one_model_after_the_other_is_let_go(run, monkeypatch):
 
 def test_a_training_that_goes_on_after_another_one_is_watched_again(run, monkeypatch):
     monkeypatch.setattr(trainings, "OVER_AFTER", 5)
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     first, second = Generator(4, 4), Judge(4, 1)
     optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in (first, second)]
     for count in (7, 3):
@@ -121,7 +121,7 @@ def test_a_training_that_goes_on_after_another_one_is_watched_again(run, monkeyp
 
 
 def test_what_a_forked_process_trains_is_left_alone(run, capfd):
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     plain, _ = trained(3)
     started = len(watched.sessions)
     child = os.fork()
@@ -136,7 +136,7 @@ def test_what_a_forked_process_trains_is_left_alone(run, capfd):
 
 
 def test_an_optimizer_without_a_model_is_stepped_and_left_out(run, caplog):
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     value = torch.ones(3, requires_grad=True)
     optimizer = torch.optim.SGD([value], lr=0.1)
     for _ in range(3):
@@ -153,7 +153,7 @@ def test_no_failure_of_ours_reaches_the_training(run, monkeypatch, caplog):
         raise RuntimeError("no modules today")
 
     monkeypatch.setattr(trainings, "model_of", broken)
-    watched = WatchedOptimizers(run, DebugConfig())
+    watched = WatchedOptimizers(run, SessionOptions())
     losses, _ = trained(3)
     watched.end()
     assert len(losses) == 3

@@ -11,6 +11,7 @@ from torch.nn.functional import mse_loss
 import stepscope
 from debuggers.instrumentation import kept_gradients
 from stepscope import SessionError
+from stepscope.integrations.session_options import SessionOptions
 from stepscope.scripts.trainings import WatchedOptimizers
 from stepscope.sessions.running import is_watched
 
@@ -213,7 +214,7 @@ def test_a_schedule_and_a_resumed_run(tmp_path):
 def test_a_script_is_not_watched_a_second_time(tmp_path):
     training = Training()
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        script = WatchedOptimizers(run, stepscope.DebugConfig())
+        script = WatchedOptimizers(run, SessionOptions())
         with stepscope.watch(training.model, training.optimizers):
             training.run(3)
             assert script.sessions == {}
