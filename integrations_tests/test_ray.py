@@ -19,7 +19,7 @@ from stepscope.integrations import frameworks
 from stepscope.integrations.ray import current_run, watched
 
 pytestmark = pytest.mark.timeout(1800)  # workers import torch and Ray one after the other
-KINDS = ["alone", "watched", "failing", "s3"]
+KINDS = ["alone", "watched", "failing", "stopping", "s3"]
 
 
 def ran(command, folder, variables=None):
@@ -86,6 +86,12 @@ def test_a_function_that_raises_fails_the_run_and_comes_out_of_fit(folder):
     with stepscope.read_run(folder / "results" / "failing" / "stepscope") as record:
         assert record.info.status == "failed"
         assert record.scalars("loss", 1).steps.tolist()[-1] == ray_training.BROKEN_AT - 1
+
+
+def test_all_workers_stop_at_the_step_of_a_finding_of_one(folder):
+    assert [len(of(folder, "stopping", rank)["losses"]) for rank in (0, 1)] == [ray_training.BROKEN_AT + 1] * 2
+    with stepscope.read_run(folder / "results" / "stopping" / "stepscope") as record:
+        assert record.info.status == "finished"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Trains on two workers of Ray, alone and watched: ``ray_training.py FOLDER KINDS``, where kinds are a JSON list.
 
-``alone`` is not watched; ``failing`` raises on rank 1; ``s3`` has its results in an object store, whose URL is in
-``RESULTS``. Each worker writes its losses and weights to ``FOLDER/KIND_RANK.json``.
+``alone`` is not watched; ``failing`` raises on rank 1; ``stopping`` stops when rank 1 has a NaN loss; ``s3`` has its
+results in an object store, whose URL is in ``RESULTS``. Each worker writes its losses and weights to
+``FOLDER/KIND_RANK.json``.
 """
 
 import json
@@ -15,7 +16,7 @@ import torch
 from ray.train import RunConfig, ScalingConfig
 from torch import nn
 
-from stepscope.integrations.ray import current_run, report, watched
+from stepscope.integrations.ray import current_run, report, should_stop, watched
 
 STEPS, BROKEN_AT = 30, 12
 
@@ -35,9 +36,13 @@ def train(settings):
         inputs = torch.randn(16, 8, generator=generator)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(inputs), inputs[:, :3].argmax(1))
+        if kind == "stopping" and rank == 1 and step == BROKEN_AT:
+            loss = loss * float("nan")
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
+        if should_stop():
+            break
         if step % 10 == 9:
             report({"train_loss": loss.item(), "val_loss": 0.5, "phase": "short"})
     if kind == "watched":
@@ -49,8 +54,9 @@ def train(settings):
 def fit(folder, kind):
     """Returns where the results lie, or what the training raised."""
     place = os.environ["RESULTS"] if kind == "s3" else str(folder / "results")
+    actions = {"non_finite_loss": "stop"} if kind == "stopping" else None
     trainer = ray.train.torch.TorchTrainer(
-        train if kind == "alone" else watched(train, updates=True),
+        train if kind == "alone" else watched(train, updates=True, on_finding=actions),
         train_loop_config={"lr": 0.01, "kind": kind, "folder": str(folder)},
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(storage_path=place, name=kind),

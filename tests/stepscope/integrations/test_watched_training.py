@@ -67,9 +67,8 @@ def test_a_run_that_gives_way_to_that_of_a_logger_is_named(caplog):
         WatchedTraining("any", "loggers").take_over(WatchedTraining("any", name))
     assert not caplog.records
 
-    taken = WatchedTraining("any", "loggers").take_over(
-        WatchedTraining("any", "own", options=SessionOptions.checked("full"))
-    )
+    own = WatchedTraining("any", "own", options=SessionOptions.checked("full"))
+    taken = WatchedTraining("any", "loggers").take_over(own)
     assert "the run own of the callback is not opened" in caplog.text
     assert taken.options.config.weights
 
