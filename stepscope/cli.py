@@ -64,9 +64,13 @@ def demo(output: Path | None, epochs: int, sinks: str) -> None:
 
 
 @main.command()
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
 @one_line_errors
-def doctor() -> None:
-    """Show versions, which sinks work here, and what to install."""
+def doctor(folder: Path | None) -> None:
+    """Show versions, which sinks work here, what to install, and whether runs can lie in FOLDER.
+
+    FOLDER is the working folder by default. Its files are timed.
+    """
     from rich.markup import escape
     from rich.table import Table
 
@@ -74,7 +78,7 @@ def doctor() -> None:
     from stepscope.doctor import examine
 
     output = console()
-    for title, rows in examine():
+    for title, rows in examine(folder):
         table = Table(title=title, title_justify="left", show_header=False)
         for row in rows:
             table.add_row(*(escape(cell) for cell in row))

@@ -5,7 +5,8 @@ import importlib.util
 import platform
 import sqlite3
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
@@ -16,16 +17,24 @@ from tracker_adapters.registry import SinkSpec, known_sinks, load_sink
 from tracker_adapters.store.log_probe import why_no_log
 
 from debuggers.detectors.signals.plugins import DetectorPlugin, detector_plugins
+from stepscope.runs.slow_folders import CHANGES_OF_A_START, TELL_AFTER_S, existing, seconds_of_a_change
 from stepscope.viewer.serving import why_not as why_not_viewed
 
 CORE_PACKAGES = ("stepscope", "numpy", "joblib", "ml_dtypes", "msgspec", "psutil")
+ANSWER_S = 15.0
+"""How long a folder is asked: with half a second for a call, which is slow, its answer takes ten."""
 
 
-def examine() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yields titled sections of (what, finding) rows; packages are really imported, since a found one can be broken."""
+def examine(folder: Path | None = None) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yields titled sections of (what, finding) rows; packages are really imported, since a found one can be broken.
+
+    Args:
+        folder: Where runs are to lie, or the nearest folder above it that exists; by default the working folder.
+    """
+    place = existing(Path.cwd() if folder is None else folder)
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
     yield "training", [("torch", _torch()), ("measuring", _measuring()), *_measuring_on_devices()]
-    yield "run store", [("SQLite", sqlite3.sqlite_version), (f"WAL in {Path.cwd()}", _wal())]
+    yield "run store", [("SQLite", sqlite3.sqlite_version), *_store_rows(place)]
     yield "viewer", [("stepscope view", why_not_viewed() or "works")]
     distributions = packages_distributions()
     yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
@@ -69,9 +78,37 @@ def _measuring_on_devices() -> Iterator[tuple[str, str]]:
         yield f"on cuda:{index}", f"with torch operations, slower: {reason}" if reason else "with compiled code"
 
 
-def _wal() -> str:
+def _store_rows(folder: Path) -> Iterator[tuple[str, str]]:
+    yield f"WAL in {folder}", _answer(lambda: _wal(folder))
+    yield f"files in {folder}", _answer(lambda: _speed(folder))
+
+
+def _answer(ask: Callable[[], str]) -> str:
+    """What a question about a folder gives, or that there was no answer in time: a file system may hang."""
+    answers: list[str] = []
+    thread = threading.Thread(target=lambda: answers.append(ask()), daemon=True)
+    thread.start()
+    thread.join(ANSWER_S)
+    return answers[0] if answers else f"no answer in {ANSWER_S:g} s: keep runs on a local disk"
+
+
+def _speed(folder: Path) -> str:
     try:
-        why = why_no_log(Path.cwd())
+        each_s = seconds_of_a_change(folder)
+    except OSError as error:
+        return f"cannot be tested ({error.strerror}): keep runs in a writable folder"
+    start_s = CHANGES_OF_A_START * each_s
+    if start_s < TELL_AFTER_S:
+        return f"{1e3 * each_s:.2g} ms to make, write, rename or remove one"
+    return (
+        f"slow: {each_s:.2g} s to make, write, rename or remove one, so that opening a run takes about "
+        f"{start_s:.0f} s: keep runs on a local disk"
+    )
+
+
+def _wal(folder: Path) -> str:
+    try:
+        why = why_no_log(folder)
     except OSError as error:
         return f"cannot be tested ({error.strerror}): keep runs in a writable folder"
     return f"does not work ({why}; a network file system?): keep runs on a local disk" if why else "works"

@@ -21,21 +21,27 @@ SHARE = r"""
 #include <sys/types.h>
 #include <unistd.h>
 
-static void wait_for(int file) {  /* where it lies in the folder */
-    char link[64], path[4096];
+static void wait_at(const char *path) {  /* where it lies in the folder */
     const char *folder = getenv("SLOW_FOLDER");
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
-    ssize_t length = readlink(link, path, sizeof(path) - 1);
-    if (!folder || length < 0) return;
-    path[length] = 0;
-    if (!strncmp(path, folder, strlen(folder))) usleep(1000 * (unsigned)atoi(getenv("SLOW_MS")));
+    if (folder && !strncmp(path, folder, strlen(folder))) usleep(1000 * (unsigned)atoi(getenv("SLOW_MS")));
 }
 
-#define SLOW(type, name, parameters, file, ...)                                    \
+static void wait_for(int file) {
+    char link[64], path[4096];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    if (length < 0) return;
+    path[length] = 0;
+    wait_at(path);
+}
+
+#define SLOW(type, name, parameters, file, ...) SLOW_BY(wait_for, type, name, parameters, file, __VA_ARGS__)
+#define SLOW_PATH(name, parameters, path, ...) SLOW_BY(wait_at, int, name, parameters, path, __VA_ARGS__)
+#define SLOW_BY(wait, type, name, parameters, where, ...)                          \
     type name parameters {                                                         \
         static type (*next) parameters;                                            \
         if (!next) next = (type (*) parameters)dlsym(RTLD_NEXT, #name);            \
-        wait_for(file);                                                            \
+        wait(where);                                                               \
         return next(__VA_ARGS__);                                                  \
     }
 
@@ -49,6 +55,9 @@ SLOW(int, mkdirat, (int f, const char *name, mode_t mode), f, f, name, mode)
 SLOW(int, unlinkat, (int f, const char *name, int flags), f, f, name, flags)
 SLOW(int, linkat, (int f, const char *a, int g, const char *b, int flags), f, f, a, g, b, flags)
 SLOW(int, renameat, (int f, const char *a, int g, const char *b), f, f, a, g, b)
+SLOW_PATH(mkdir, (const char *name, mode_t mode), name, name, mode)
+SLOW_PATH(unlink, (const char *name), name, name)
+SLOW_PATH(rename, (const char *a, const char *b), a, a, b)
 """
 TRAINING = """
 import json, sys, time
@@ -79,16 +88,55 @@ def library(tmp_path_factory):
     return folder / "slow.so"
 
 
+def slowed(library, folder, delay_ms):
+    """The environment of a process to which a folder is slow."""
+    return os.environ | {
+        "LD_PRELOAD": str(library), "SLOW_FOLDER": str(folder), "SLOW_MS": str(delay_ms),
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+def test_a_start_and_an_end_that_wait_for_a_slow_folder_say_so(library, tmp_path):
+    (tmp_path / "train.py").write_text(TRAINING)
+    folder = tmp_path / "share" / "run"
+    folder.parent.mkdir()
+    done = subprocess.run(
+        [sys.executable, "train.py", str(folder), "0", "3"], cwd=tmp_path, env=slowed(library, folder.parent, 600),
+        capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for doing in ("opening the run", "closing the run"):
+        line = f"{doing} in share/run has waited 5 s for its file system; to measure it: stepscope doctor share/run"
+        assert done.stderr.splitlines().count(f"stepscope: {line}") == 1, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.fault
+@pytest.mark.parametrize(
+    ("delay_ms", "told"),
+    [(0, " ms to make, write, rename or remove one"), (150, "slow: 0."), (60_000, "no answer in 15 s")],
+)
+def test_the_doctor_measures_a_folder_and_does_not_wait_for_one_that_hangs(library, tmp_path, delay_ms, told):
+    done = subprocess.run(
+        [sys.executable, "-m", "stepscope", "doctor", str(tmp_path / "share" / "run")], cwd="/",
+        env=slowed(library, tmp_path, delay_ms) | {"COLUMNS": "400"}, capture_output=True, text=True, timeout=250,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if f"files in {tmp_path} " in line]
+    assert told in line
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.slow
 @pytest.mark.fault
 def test_a_training_does_not_wait_for_a_slow_folder_that_its_ranks_share(library, tmp_path):
     (tmp_path / "train.py").write_text(TRAINING)
     folder = tmp_path / "share" / "run"
     folder.parent.mkdir()
-    environment = os.environ | {
-        "LD_PRELOAD": str(library), "SLOW_FOLDER": str(folder.parent), "SLOW_MS": str(DELAY_MS),
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-    }  # fmt: skip
+    environment = slowed(library, folder.parent, DELAY_MS)
     for rank in (0, 1):
         command = [sys.executable, "train.py", str(folder), str(rank), str(STEPS)]
         done = subprocess.run(

@@ -28,6 +28,7 @@ from stepscope.runs.looking import how_to_look
 from stepscope.runs.pending_line import lost_line, pending_line
 from stepscope.runs.places import short_path
 from stepscope.runs.reached_steps import reached_steps
+from stepscope.runs.slow_folders import told_when_slow
 from stepscope.runs.stats import RunStats
 from stepscope.runs.terminal_alerts import TerminalAlerts
 from stepscope.runs.timeouts import checked_timeout
@@ -188,9 +189,11 @@ class Run(NotebookView, Emitter):
         try:
             if self._closed is None:
                 self._manifest.set_status(status)
-                self._call_before_close()
-                delivered = self._close_and_deliver(deadline)
-                self._closed = (self._upload is None or self._upload.close(deadline)) and delivered
+                with told_when_slow("closing the run", short_path(self.path), rank=self.rank) as waits_for:
+                    self._call_before_close()
+                    delivered = self._close_and_deliver(deadline, waits_for)
+                    waits_for("its copy at the URL")
+                    self._closed = (self._upload is None or self._upload.close(deadline)) and delivered
                 self._raise_failures()
         except KeyboardInterrupt:
             commit_at_exit(self)
@@ -217,7 +220,7 @@ class Run(NotebookView, Emitter):
         """
         return self.finish(timeout=timeout)
 
-    def _close_and_deliver(self, deadline: float) -> bool:
+    def _close_and_deliver(self, deadline: float, waits_for: Callable[[str], None]) -> bool:
         closed = self._store.close(deadline - time.monotonic(), on_close=self.save_end)
         forget(self)
         lost = self._store.counts().lost
@@ -226,6 +229,7 @@ class Run(NotebookView, Emitter):
         stored = closed and NOT_WRITABLE not in lost
         if self._delivery is None:
             return stored
+        waits_for(f"its sinks: {', '.join(sorted({getattr(one, 'type', type(one).__name__) for one in self.sinks}))}")
         ended = self._delivery.close(deadline)
         # A disk that hangs would hold up the questions below too; and of a run that was deleted the store has told.
         if not closed or not self._in_place:

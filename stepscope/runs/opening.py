@@ -27,6 +27,7 @@ from stepscope.runs.claims import RANK_VARIABLES, Claim, Exists, belongs, family
 from stepscope.runs.environment import Recorded, environment_of_process, ranks_of_launcher, recorded
 from stepscope.runs.live_run import OnError, Run
 from stepscope.runs.places import RunPlace, open_record, place_of
+from stepscope.runs.slow_folders import told_when_slow
 from stepscope.runs.source_recording import SourceRecording
 from stepscope.runs.stats import RunStats, SinkStats
 from stepscope.runs.system_metrics import EVERY_S, SystemMetrics, switched_off
@@ -121,29 +122,36 @@ def open_run(
     close_reopened(asked.shown, rank)
     keeps_name = resume or exists == "raise"
     places: Iterable[RunPlace] = [asked] if keeps_name else places_for(asked, claim)
-    for place in places:
-        try:
-            # Everything that the caller can have got wrong is checked before anything is written.
-            chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
-            make = partial(Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown)
-            run = _open_at(place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name, about=about)
-        except (RunExistsError, RunBusyError):
-            if keeps_name:
-                raise
-            continue  # another process was quicker
-        except (OSError, sqlite3.Error) as error:
-            if isinstance(error, RunError):
-                raise
-            raise RunError(f"cannot open the run in {place.folder}: {error}; expected {_expected(error)}") from error
-        if rank == 0 or ranks(place.folder) == [rank]:  # it is the first one there
-            say_which(asked, place, resume=resume)
-        if page and rank == 0:
-            run.call_before_close(partial(_record_page, run))
-        if samples:
-            run.call_before_close(SystemMetrics(run, EVERY_S).stop)
-        if about == "on" and rank == 0:
-            run.call_before_close(SourceRecording(run).finish)
-        return run
+    with told_when_slow("opening the run", asked.shown, rank=rank):
+        for place in places:
+            try:
+                # Everything that the caller can have got wrong is checked before anything is written.
+                chosen = choose_sinks(sinks, place.output, missing=missing, number=place.number) if rank == 0 else ()
+                make = partial(
+                    Run, sinks=chosen, rank=rank, delivery=delivery, on_error=on_error, asked_for=asked.shown
+                )
+                run = _open_at(
+                    place, given, make, claim, resume=resume, limit=limit, keeps_name=keeps_name, about=about
+                )
+            except (RunExistsError, RunBusyError):
+                if keeps_name:
+                    raise
+                continue  # another process was quicker
+            except (OSError, sqlite3.Error) as error:
+                if isinstance(error, RunError):
+                    raise
+                raise RunError(
+                    f"cannot open the run in {place.folder}: {error}; expected {_expected(error)}"
+                ) from error
+            if rank == 0 or ranks(place.folder) == [rank]:  # it is the first one there
+                say_which(asked, place, resume=resume)
+            if page and rank == 0:
+                run.call_before_close(partial(_record_page, run))
+            if samples:
+                run.call_before_close(SystemMetrics(run, EVERY_S).stop)
+            if about == "on" and rank == 0:
+                run.call_before_close(SourceRecording(run).finish)
+            return run
     raise RunExistsError(f"{asked.shown} and all numbers after it are taken; choose another name")
 
 

@@ -9,6 +9,7 @@ from tracker_adapters.terminal_text import say
 from tracker_adapters.wording import counted
 
 from stepscope.runs.live_run import run_of
+from stepscope.runs.slow_folders import told_when_slow
 from stepscope.sessions.report import DebugReport, overhead_line
 
 
@@ -34,11 +35,13 @@ def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter
         emitter.text(REPORT_NAME, report.summary().replace("\n", "  \n"), step=max(0, step))
     if output_dir is not None:
         folder = Path(output_dir, f"rank_{rank}") if rank else Path(output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
-        (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")
         title = folder.name if run is None else f"{run.path.name}{f', rank {rank}' if rank else ''}"
-        (folder / "report.html").write_text(report.to_html(title), encoding="utf-8", errors="backslashreplace")
+        page = report.to_html(title)
+        with told_when_slow("writing the report", folder, rank=rank):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "report.json").write_text(report.to_json() + "\n", encoding="utf-8")
+            (folder / "report.txt").write_text(report.summary() + "\n", encoding="utf-8")
+            (folder / "report.html").write_text(page, encoding="utf-8", errors="backslashreplace")
 
 
 def closing_line(report: DebugReport) -> str:

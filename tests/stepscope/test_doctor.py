@@ -24,3 +24,10 @@ def test_the_doctor_goes_on_where_nothing_can_be_written(monkeypatch):
 
     assert found["WAL in /proc"].startswith("cannot be tested (")
     assert found["local"] == "works"
+
+
+def test_a_folder_is_timed(tmp_path):
+    found = dict(row for _, rows in examine(tmp_path / "runs" / "exp1") for row in rows)
+
+    assert found[f"WAL in {tmp_path}"] == "works"
+    assert found[f"files in {tmp_path}"].endswith("ms to make, write, rename or remove one")
