@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from argparse import Namespace
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -23,6 +24,9 @@ with imported_for("lightning"):
     from lightning.pytorch.loggers import Logger
     from lightning.pytorch.utilities import rank_zero_only
 
+_NO_OPTIMIZER = "_MockOptimizer"
+"""What Lightning puts in the place of an optimizer that there is not."""
+_log = logging.getLogger(__name__)
 _SETTINGS = ("max_epochs", "max_steps", "precision", "accumulate_grad_batches", "gradient_clip_val", "world_size")
 
 
@@ -62,6 +66,14 @@ class StepscopeCallback(Watcher, Callback):
         if not self._is_active:
             return
         with self._training.isolation.guard("starting the sessions"):
+            if any(type(one).__name__ == _NO_OPTIMIZER for one in trainer.optimizers):
+                _log.warning(
+                    "%s has no optimizer (configure_optimizers returned None), so that no step is seen: nothing is "
+                    "watched, and what is logged is recorded by batches; if it has optimizers of its own, expected "
+                    "stepscope.watch there",
+                    type(pl_module).__name__,
+                )
+                return
             parts = parts_of(pl_module, trainer.optimizers, is_called=False)
             first = trainer.global_step if len(parts) == 1 and trainer.global_step else None
             scaler = getattr(trainer.precision_plugin, "scaler", None)
@@ -204,7 +216,7 @@ class _LoggedMetrics:
 
     def end_batch(self) -> None:
         """Takes what was logged, every ``log_every_n_steps``, and once for all micro-batches of a step."""
-        step = self._training.step
+        step = self._number()
         if step != self._step and (step + 1) % self._trainer.log_every_n_steps == 0:
             self._step = step
             self._by_step |= self._take(but=self._by_epoch)
@@ -224,8 +236,12 @@ class _LoggedMetrics:
             logged = dict(self._trainer.logged_metrics)
             new = {name: one for name, one in logged.items() if self._seen.get(name) is not one and name not in but}
             self._seen = logged
-            self._training.log(new)
+            self._training.log(new, self._number())
         return set(new)
+
+    def _number(self) -> int:
+        """The last step of the optimizer; that of the batch where no optimizer is watched."""
+        return self._training.step if self._training.sessions else self._trainer.fit_loop.total_batch_idx
 
 
 def _rank(trainer: Trainer) -> int | None:

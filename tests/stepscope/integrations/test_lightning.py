@@ -449,3 +449,24 @@ def test_an_exception_of_a_finding_comes_out_of_fit(tmp_path):
 def test_without_a_finding_a_training_goes_on(tmp_path):
     trainer = fit(Regression(), StepscopeCallback(tmp_path / "run", on_finding={"error": ["stop", "raise"]}))
     assert (trainer.should_stop, trainer.global_step) == (False, 8)
+
+
+class Untrained(Regression):
+    """A module without an optimizer, whose gradients nobody zeroes."""
+
+    def configure_optimizers(self):
+        return None
+
+
+def test_without_an_optimizer_nothing_is_judged(tmp_path, caplog):
+    plain, module = Untrained(), Untrained()
+    fit(plain, max_epochs=10)
+
+    fit(module, StepscopeCallback(tmp_path / "run", **EVERYTHING), max_epochs=10)
+
+    record = stepscope.read_run(tmp_path / "run")
+    assert module.losses == plain.losses
+    assert record.alerts() == []
+    assert record.scalars("train_loss").values.tolist() == pytest.approx(module.losses)
+    assert record.scalars("train_loss").steps.tolist() == list(range(40))
+    assert caplog.text.count("Untrained has no optimizer (configure_optimizers returned None)") == 1
