@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(small_disk):
         stepscope.open_run(small_disk / "run", sinks=["local"])
 
 
-@pytest.mark.parametrize("how", ["deleted", "moved", "replaced"])
+@pytest.mark.parametrize("how", ["deleted", pytest.param("moved", marks=pytest.mark.slow), "replaced"])
 def test_a_run_whose_folder_goes_away_trains_on(tmp_path, how, fault_report):
     folder = tmp_path / "run"
     with training(folder, ["local"], steps=300, pauses=[100, 200]) as run:

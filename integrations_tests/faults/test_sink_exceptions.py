@@ -40,7 +40,10 @@ print(json.dumps([losses, shown, raising.raised, complete, run.stats.emitted, ru
 """
 
 
-@pytest.mark.parametrize("error", ["ValueError('of the SDK')", "MemoryError()", "SystemExit('of the SDK')"])
+@pytest.mark.parametrize(
+    "error",
+    ["ValueError('of the SDK')", pytest.param("MemoryError()", marks=pytest.mark.slow), "SystemExit('of the SDK')"],
+)
 def test_a_sink_thread_survives_what_its_sink_raises(tmp_path, error, fault_report):
     wanted = emitted_by(STEPS)
     with program(tmp_path / "run", SOURCE.replace("ERROR", error), SUPPORT) as run:

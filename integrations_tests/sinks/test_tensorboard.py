@@ -34,6 +34,16 @@ class TestTensorBoardSink(SinkContract):
     def read_back(self, options):
         return read_back(options)
 
+    # make test has these two with the local sink, and kills a training that delivers to this one, too.
+
+    @pytest.mark.slow
+    def test_a_killed_delivery_is_started_again_without_gap_or_double(self, run_folder, sources):
+        super().test_a_killed_delivery_is_started_again_without_gap_or_double(run_folder, sources)
+
+    @pytest.mark.slow
+    def test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(self, run_folder, sources):
+        super().test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(run_folder, sources)
+
 
 def deliver(folder, artifacts):
     options = TensorBoardSink.resolve({}, folder)

@@ -25,7 +25,10 @@ def write(sink, steps, attempt, *, first_seq):
     sink.flush()
 
 
-@pytest.mark.parametrize("load_fast", ["true", "false"], ids=["data-server", "python-loader"])
+@pytest.mark.parametrize(
+    "load_fast",
+    [pytest.param("true", id="data-server"), pytest.param("false", id="python-loader", marks=pytest.mark.slow)],
+)
 def test_a_rewind_is_followed(tmp_path, load_fast):
     sink = opened(tmp_path / "exp1")
     write(sink, range(20), 1, first_seq=1)

@@ -25,7 +25,13 @@ def artifacts(tmp_path_factory):
     return [*ordinary, *one_of_each(sources, name='every "kind"\n'), *hard]
 
 
-@pytest.fixture(scope="module", params=["true", "false"], ids=["data-server", "python-loader"])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param("true", id="data-server"),
+        pytest.param("false", id="python-loader", marks=pytest.mark.slow),
+    ],
+)
 def get(request, artifacts, tmp_path_factory):
     """Starts TensorBoard on a free port; yields a function that fetches a path below ``/data/``."""
     runs = tmp_path_factory.mktemp("runs")
