@@ -148,7 +148,9 @@ def assert_refused(page, reason):
         assert list(page[name].get(key, page[name])) == ["error"]
 
 
-@pytest.mark.parametrize("case", PLAIN)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=pytest.mark.slow if place % 2 else ()) for place, case in enumerate(PLAIN)]
+)
 def test_tensors_with_plain_values_are_captured(tmp_path, case):
     make, expected = PLAIN[case]
     page = page_of(make, tmp_path)

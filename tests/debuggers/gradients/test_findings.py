@@ -97,7 +97,7 @@ class Watched:
         pytest.param(lambda: perceptron(2, nn.Tanh, width=128), id="tanh", marks=pytest.mark.slow),
         pytest.param(lambda: perceptron(4, nn.GELU), id="gelu", marks=pytest.mark.slow),
         pytest.param(convolutional, id="convolutional", marks=pytest.mark.slow),
-        pytest.param(Attentive, id="attention"),
+        pytest.param(Attentive, id="attention", marks=pytest.mark.slow),
     ],
 )
 def test_sound_training_raises_no_alarm(digits, make, seed):

@@ -59,7 +59,13 @@ def train(net, *, repeats=1, tells=False):
     return [cause.code for cause in session.report().causes]
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in ("dropped", "by hand", "module and noise") else pytest.mark.slow)
+        for name in NETS
+    ],
+)
 @pytest.mark.parametrize("tells", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_dropout_that_is_no_module_goes_on_in_evaluation(name, tells):
     assert ("wrong_mode" in train(NETS[name](), tells=tells)) is (name == "dropped")

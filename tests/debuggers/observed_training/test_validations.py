@@ -8,8 +8,17 @@ import stepscope
 from debuggers.observed_training.validations import Validations
 
 
-@pytest.mark.parametrize("told", [False, True])
-@pytest.mark.parametrize("way", ["plain", "validating", "both"])
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("plain", True),
+        ("validating", False),
+        ("both", True),
+        pytest.param("plain", False, marks=pytest.mark.slow),
+        pytest.param("validating", True, marks=pytest.mark.slow),
+        pytest.param("both", False, marks=pytest.mark.slow),
+    ],
+)
 def test_what_is_told_and_seen_counts_once(told, way):
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

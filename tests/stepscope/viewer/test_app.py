@@ -142,7 +142,12 @@ def linked_store(folder):
 
 @pytest.mark.parametrize(
     "harm",
-    [damaged_manifest, newer_schema, damaged_store, other_tables, empty, linked_store],
+    [
+        damaged_manifest,
+        damaged_store,
+        linked_store,
+        *(pytest.param(harm, marks=pytest.mark.slow) for harm in (newer_schema, other_tables, empty)),
+    ],
     ids=lambda one: one.__name__,
 )
 def test_a_run_that_cannot_be_read_is_one_error_and_hides_no_other(client, folder, harm):
