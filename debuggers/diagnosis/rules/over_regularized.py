@@ -4,10 +4,10 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.rates import learning_rates
-from debuggers.diagnosis.derived.relation import reconstructs
+from debuggers.diagnosis.derived.relation import FEWEST, reconstructs
 from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import LayerFacts
+from debuggers.diagnosis.facts import OF_VALUES, LayerFacts
 from debuggers.diagnosis.progress import Progress, adds_up_features, constant_level, progress_of
 
 GIVEN_BACK = 0.1
@@ -22,6 +22,14 @@ HIGH_DROPOUT = 0.6
 """The same from which it is where nothing else explains that little is learnt: 0.5 is the highest of usual ones."""
 SHRINKS = 1.0
 """Learning rate times weight decay, over all steps, from which weights of no use shrink to exp(-1) of their size."""
+SAME = 0.1
+"""Share of its first spread over a batch below which an output hardly depends on the row."""
+IMPROVED = 0.02
+"""Accuracy or correlation by which predictions have become better."""
+LITTLE = 0.15
+"""Share of its first value by which a loss falls that gets hardly anywhere."""
+ABOVE = 1.5
+"""Times a constant output's loss from which one is far above it."""
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 
@@ -70,6 +78,8 @@ def over_regularized(evidence: Evidence) -> Argument:
         )
     drops = _add_dropout(argument, evidence, progress, gets_nowhere=gets_nowhere)
     _add_other_term(argument, evidence)
+    _add_constant_outputs(argument, evidence)
+    _add_held_weights(argument, evidence)
     if strength >= 0.1 and argument.cause is None and gets_nowhere:
         argument.add(WEAK, f"weight decay is {strength:g}")
     lower = (
@@ -159,4 +169,50 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
             0.6,
             f"the correlation of outputs and targets is {np.median(late):.2f} at the end, though the loss, which has "
             f"{terms} terms, fell by {progress.fell:.0%}: another term outweighs them",
+        )
+
+
+def _add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
+    """Outputs that come to be the same for all rows, one vector of values, in a loss of several terms.
+
+    What compares them with targets is at the best of constant outputs, and falls to there: the others take away what
+    told rows apart. Of a single output per row, as that of a discriminator, this is no sign.
+    """
+    loss, spread, deviation = evidence.facts.loss, evidence["outputs/batch_std"].finite, evidence["outputs/std"].finite
+    if loss is None or loss.kind not in OF_VALUES or (loss.terms < 2 and not loss.penalized):
+        return
+    if len(spread) < FEWEST or not len(deviation) or len(evidence["loss"]) < TRIAL or travelled(evidence) < UNDER_WAY:
+        return
+    first, last = float(np.median(spread.values[:3])), spread.late(FEWEST).median()
+    if last < SAME * first and last < SAME / 4 * deviation.late(FEWEST).median():
+        argument.add(
+            0.6,
+            f"the outputs hardly depend on the row: their spread over a batch fell from {first:.2g} to {last:.2g}, "
+            f"beside {deviation.last:.2g} between them, in a loss with other terms than the comparison",
+            since=int(spread.steps[0]),
+        )
+
+
+def _add_held_weights(argument: Argument, evidence: Evidence) -> None:
+    """A penalty on parameters, and a loss that stays above a constant output's with predictions that get no better.
+
+    Weights move from step to step and come back. A penalty that is large by a constant hides in the loss what is
+    learnt, and not in the accuracy or the correlation.
+    """
+    loss, progress, level = evidence.facts.loss, progress_of(evidence), evidence["baseline_loss"].finite
+    if loss is None or not loss.penalized or progress is None or progress.failed or not len(level):
+        return
+    right = evidence["accuracy"].finite if len(evidence["accuracy"]) else evidence["correlation"].finite
+    third = len(right) // 3
+    if third < FEWEST or progress.points < TRIAL or travelled(evidence) < UNDER_WAY:
+        return
+    before, after = right.values[:third], right.values[-third:]
+    error = float(np.hypot(before.std(ddof=1), after.std(ddof=1))) / np.sqrt(third)
+    gets_no_better = float(after.mean()) < float(before.mean()) + max(error, IMPROVED)
+    if gets_no_better and progress.fell < LITTLE and progress.last > ABOVE * level.last:
+        argument.add(
+            0.55,
+            f"the loss, with a penalty on parameters, stands at {progress.last:.3g}, where a constant output alone has "
+            f"{level.last:.3g}, and predictions get no better, although weights move: the penalty draws them back",
+            since=int(evidence["loss"].steps[0]),
         )

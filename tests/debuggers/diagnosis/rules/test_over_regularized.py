@@ -1,0 +1,46 @@
+"""Terms that outweigh the comparison: outputs no longer depend on the row, weights are drawn back."""
+
+import numpy as np
+import pytest
+from made_evidence import STEPS, evidence, of_loss
+
+from debuggers.diagnosis.rules.diagnose import diagnose
+
+LONG = 120
+
+
+def _names(**signals):
+    """The causes of 120 steps whose points are half of them, with weights that go about their own size."""
+    facts, loss = signals.pop("facts"), signals.pop("loss")
+    values = {name: np.broadcast_to(np.asarray(value, np.float64), STEPS) for name, value in signals.items()}
+    made = evidence(facts=facts, loss=loss, update_ratio=np.full(STEPS, 0.02), **values)
+    steps = np.linspace(0, LONG - 1, LONG).astype(np.int64)
+    series = dict(made.series)
+    series["loss"] = type(series["loss"])(steps, np.interp(steps, np.linspace(0, LONG - 1, STEPS), loss))
+    return [cause.code for cause in diagnose(type(made)(series=series, facts=made.facts))]
+
+
+@pytest.mark.parametrize(("last", "deviation", "fields", "is_one"), [
+    (0.0018, 0.26, {"terms": 2}, True), (0.0018, 0.26, {"penalized": True}, True),
+    (0.0022, 0.26, {"terms": 2}, False),  # a tenth of what it was
+    (0.0018, 0.06, {"terms": 2}, False),  # outputs vary by as little between them
+    (0.0018, 0.26, {}, False),
+    (0.0018, 0.26, {"terms": 2, "kind": "bce_with_logits"}, False),  # a discriminator that is no surer than chance
+])  # fmt: skip
+def test_outputs_that_are_one_vector_for_all_rows_are_what_another_term_leaves(last, deviation, fields, is_one):
+    facts = of_loss(**{"kind": "mse", "outputs_shape": (64, 8)} | fields)
+    spread = np.r_[np.full(5, 0.02), np.full(STEPS - 5, last)]
+    signals = {"outputs/batch_std": spread, "outputs/std": deviation}
+    found = _names(facts=facts, loss=np.geomspace(0.63, 0.075, STEPS), **signals)
+    assert found == ["over_regularized"] * is_one
+
+
+@pytest.mark.parametrize(("stands_at", "accuracy", "penalized", "is_one"), [
+    (4.7, 0.5, True, True), (3.4, 0.5, True, False), (4.7, 0.6, True, False), (4.7, 0.5, False, False),
+])  # fmt: skip
+def test_a_penalty_that_draws_weights_back_leaves_predictions_as_they_were(stands_at, accuracy, penalized, is_one):
+    """A loss far above a constant output's may also be a large constant beside predictions that get better."""
+    right = np.r_[np.full(STEPS // 2, 0.5), np.full(STEPS // 2, accuracy)] + 0.01 * np.sin(np.arange(STEPS))
+    found = _names(facts=of_loss(penalized=penalized), loss=np.linspace(stands_at * 1.1, stands_at, STEPS),
+                   accuracy=right, baseline_loss=2.3)  # fmt: skip
+    assert ("over_regularized" in found) == is_one
