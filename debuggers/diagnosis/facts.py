@@ -28,7 +28,8 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements, 0 where there are none.
 
-    ``is_sampled`` is False where no element was looked at: on the meta device, of integers, sparse or not yet made.
+    ``is_sampled`` is False where nothing is known of its elements: on the meta device, of integers, sparse or not yet
+    made, and where some are not finite, as after a first step with gradients of NaN of which only the end is seen.
     ``role`` says what happens to it: ``frozen`` requires no gradient, or has neither one nor a place in the optimizer
     that trains others; ``without_gradient`` requires one and never had it; ``lost_gradient`` had one once;
     ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has gradients and belongs to the optimizer, but

@@ -1,5 +1,6 @@
 """Facts of a model, its optimizer and its surroundings, as they are at one moment."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,7 +54,10 @@ class InitialParameters:
     def facts(self, roles: Mapping[str, Any]) -> tuple[ParameterFacts, ...]:
         """Returns the facts with the role of each parameter that has another than ``trained``; waits for the device."""
         moments = {
-            name: row for names, rows in self._pending for name, row in zip(names, rows.resolve().tolist(), strict=True)
+            name: row
+            for names, rows in self._pending
+            for name, row in zip(names, rows.resolve().tolist(), strict=True)
+            if all(map(math.isfinite, row))
         }
         return tuple(
             ParameterFacts(

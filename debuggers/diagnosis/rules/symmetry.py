@@ -46,15 +46,18 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
     argument = Argument("unbroken_symmetry")
     same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
     hit = {name: series for name, series in same.items() if series.first > 0.5 and series.last > 0.5}
-    frozen = {
-        one.name for one in evidence.facts.parameters if one.role in ("frozen", "without_gradient", "outside_optimizer")
+    left_out = {
+        one.name
+        for one in evidence.facts.parameters
+        if one.role in ("frozen", "without_gradient", "outside_optimizer")
+        or not one.is_sampled  # rows of NaN are equal
     }
-    hit = {name: series for name, series in hit.items() if name not in frozen}
+    hit = {name: series for name, series in hit.items() if name not in left_out}
     sizes = {one.name: one for one in evidence.facts.parameters}
     began = {
         name: series.first
         for name, series in same.items()
-        if series.first > 0.5 and name not in frozen and name in sizes and _is_a_layer(sizes[name])
+        if series.first > 0.5 and name not in left_out and name in sizes and _is_a_layer(sizes[name])
     }
     alike = len(began) == len(same) > 1
     progress = progress_of(evidence)

@@ -14,6 +14,8 @@ keras = pytest.importorskip("keras", reason="needs Keras: pip install 'stepscope
 if keras.backend.backend() != "torch":
     pytest.skip("needs Keras on torch: KERAS_BACKEND=torch", allow_module_level=True)
 
+from debuggers.diagnosis.rules.diagnose import diagnose  # noqa: E402
+from stepscope.diagnosing.stored_evidence import stored_evidence  # noqa: E402
 from stepscope.integrations import frameworks  # noqa: E402
 from stepscope.integrations.keras import StepscopeCallback  # noqa: E402
 
@@ -176,3 +178,10 @@ def test_a_run_that_is_closed_in_the_middle_stops_nothing(tmp_path):
 
     _, losses = fit(Closes(), StepscopeCallback(run, on_finding={"error": "raise"}))
     assert len(losses) == 8
+
+
+def test_a_loss_that_is_never_a_number_is_not_taken_for_first_weights(tmp_path):
+    fit(StepscopeCallback(tmp_path / "run"), loss=undefined)
+
+    with stepscope.read_run(tmp_path / "run") as record:
+        assert [cause.code for cause in diagnose(stored_evidence(record))] == ["non_finite_forward"]

@@ -52,3 +52,14 @@ def test_a_model_of_equal_units_is_named_although_more_is_learnt_than_with_one_s
         facts=Facts(steps=12, parameters=tuple(ParameterFacts(name=name, shape=(8, 8), mean=0.05) for name in alike)),
     )
     assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize("is_sampled", [True, False])
+def test_rows_of_weights_of_which_nothing_is_known_are_not_judged(is_sampled):
+    weight = ParameterFacts(name="fc.weight", shape=(8, 8), mean=0.0, std=0.1 * is_sampled, is_sampled=is_sampled)
+    found = Evidence(
+        series={"loss": Series(STEPS, np.full(12, np.nan))},
+        tensors={"unit_similarity": {"fc.weight": Series(STEPS, np.ones(12))}},  # as of NaN
+        facts=Facts(steps=12, parameters=(weight,)),
+    )
+    assert ("unbroken_symmetry" in {cause.code for cause in diagnose(found)}) == is_sampled
