@@ -29,9 +29,18 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("loop", ["watch", "session"])
 @pytest.mark.parametrize("with_kernels", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("wants", "nan_at"), [("standard", None), ("full", None), ("full", 3)])
+@pytest.mark.parametrize(
+    ("loop", "wants", "nan_at"),
+    [
+        ("watch", "standard", None),
+        ("session", "full", None),
+        ("watch", "full", 3),
+        pytest.param("session", "standard", None, marks=pytest.mark.slow),
+        pytest.param("watch", "full", None, marks=pytest.mark.slow),
+        pytest.param("session", "full", 3, marks=pytest.mark.slow),
+    ],
+)
 def test_no_step_waits_for_the_device(loop, wants, nan_at, with_kernels, tmp_path, monkeypatch):  # noqa: PLR0917
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
