@@ -71,7 +71,7 @@ print("counts", stats.emitted, stats.stored, stats.lost, run.flush_store(), run.
         ("sys.exit(3)", 3, "finished"),
         pytest.param("with run: sys.exit(3)", 3, "failed", marks=pytest.mark.slow),
         pytest.param("with run: sys.exit(0)", 0, "finished", marks=pytest.mark.slow),
-        ("1 / 0", 1, "failed"),
+        pytest.param("1 / 0", 1, "failed", marks=pytest.mark.slow),
         pytest.param("threading.Thread(target=lambda: 1 / 0).start()", 0, "finished", marks=pytest.mark.slow),
         pytest.param("os._exit(5)", 5, "failed", marks=pytest.mark.slow),
         ("os.abort()", -6, "failed"),
