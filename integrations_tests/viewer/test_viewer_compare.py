@@ -121,7 +121,7 @@ def test_an_axis_keeps_the_runs_that_are_dragged_over(page, compare):
     lines = page.locator("svg.parallel polyline")
     expect(lines).to_have_count(3)
     axis = page.locator("svg.parallel .axis", has_text="optimizer.lr").locator(".grip")
-    axis.scroll_into_view_if_needed()
+    axis.hover()  # scrolls to it, and again where it is drawn anew meanwhile
     box = axis.bounding_box()
     x = box["x"] + box["width"] / 2
     page.mouse.move(x, box["y"] + 2)
