@@ -48,6 +48,8 @@ def told_when_slow(doing: str, place: str | os.PathLike[str], *, rank: int = 0) 
         yield lambda what: waits_for.__setitem__(0, what)
     finally:
         timer.cancel()
+        if timer.is_alive():  # it ends at once, but where nobody reads standard error
+            timer.join(1.0)
 
 
 def existing(folder: Path) -> Path:
