@@ -41,6 +41,8 @@ class StepscopeCallback(Watcher, TrainerCallback):
     is_unasked = False
     """Whether ``report_to`` asked for it, so that one that the user gave takes its place."""
     is_active = False
+    _ahead = 0
+    """How far the run's steps are ahead of the Trainer's, which counts each training from 0."""
     control: weakref.ref[TrainerControl] | None = None
 
     def on_init_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
@@ -63,6 +65,7 @@ class StepscopeCallback(Watcher, TrainerCallback):
             parts = parts_of(given["model"], [given["optimizer"]], is_called=True)
             scaler = getattr(given["optimizer"], "scaler", None)
             self._training.watch(parts, scaler=scaler, first_step=state.global_step or None, divides_loss=True)
+            self._ahead = self._training.next_step - state.global_step if self._training.sessions else 0
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
@@ -99,7 +102,7 @@ class StepscopeCallback(Watcher, TrainerCallback):
         """Takes what the Trainer logs, under the number of the step after which it does."""
         if not (self.is_active and logs):
             return
-        step, logs = max(0, state.global_step - 1), dict(logs)
+        step, logs = max(0, state.global_step - 1 + self._ahead), dict(logs)
         if args.max_grad_norm and "grad_norm" in logs:
             logs[UNCLIPPED] = logs.pop("grad_norm")
         self._training.log(logs, step)

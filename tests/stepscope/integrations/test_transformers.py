@@ -244,6 +244,16 @@ def test_steps_go_on_where_a_checkpoint_ended(tmp_path):
     assert stepscope.read_run(tmp_path / "run").scalars("loss").steps.tolist() == [3, 4]
 
 
+def test_a_second_training_is_logged_under_the_steps_of_its_losses(tmp_path):
+    watched = trainer(tmp_path, StepscopeCallback(tmp_path / "run"), max_steps=3, logging_steps=1)
+    watched.train()
+    watched.train()
+
+    record = stepscope.read_run(tmp_path / "run")
+    assert record.scalars("loss").steps.tolist() == [0, 1, 2, 3, 4, 5]
+    assert record.scalars("logged/loss").steps.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 class OneNaN(transformers.Trainer):
     """A Trainer whose loss is NaN at the third step."""
 
