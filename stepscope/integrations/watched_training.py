@@ -121,7 +121,7 @@ class WatchedTraining:
         first_step: int | None = None,
         divides_loss: bool | Callable[[], int] = False,
     ) -> None:
-        """Starts a session for each part; ends those that ran.
+        """Starts a session for each part; ends those that ran. There is none where ``STEPSCOPE_DISABLED`` is set.
 
         Args:
             parts: What the optimizers train.
@@ -147,6 +147,8 @@ class WatchedTraining:
             )
             for session in watches if divides_loss else ():
                 session.losses_add_up(divides_loss if callable(divides_loss) else None)
+            if all(session.disabled for session in watches):
+                self.stop()  # no session counts steps, so the framework's numbers are the steps of what it logs
 
     def take_over(self, other: "WatchedTraining") -> "WatchedTraining":
         """Returns this training, which measures from now on what the other one would; warns if that named a run."""

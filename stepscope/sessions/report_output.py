@@ -52,6 +52,6 @@ def closing_line(report: DebugReport) -> str:
             found = ", ".join(f"{kind} ({count})" for kind, count in report.verdict.found.items())
             were = f"{counted(inspected, 'tensors')} {'was' if inspected == 1 else 'were'} inspected."
             return were + (f" Found: {found}." if found else "")
-        return overhead_line(report.overhead) if report.disabled else str(report.verdict)
+        return report.summary() if report.disabled else str(report.verdict)
     line = f"{report.verdict} {coverage.summary()}"
     return f"{line} {overhead_line(report.overhead)}" if coverage.steps else line

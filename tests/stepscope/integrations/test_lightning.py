@@ -458,6 +458,17 @@ class Untrained(Regression):
         return None
 
 
+def test_where_watching_is_disabled_metrics_have_the_steps_of_their_batches(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("STEPSCOPE_DISABLED", "1")
+
+    fit(Regression(), StepscopeCallback(tmp_path / "run"), max_epochs=1, log_every_n_steps=1)
+
+    steps = stepscope.read_run(tmp_path / "run").scalars("train_loss").steps.tolist()
+    assert len(steps) > 1
+    assert steps == list(range(len(steps)))
+    assert "disabled by STEPSCOPE_DISABLED: nothing was measured" in capsys.readouterr().err
+
+
 def test_without_an_optimizer_nothing_is_judged(tmp_path, caplog):
     plain, module = Untrained(), Untrained()
     fit(plain, max_epochs=10)
