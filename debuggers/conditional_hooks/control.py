@@ -10,10 +10,12 @@ class TrainingControl:
 
     Attributes:
         should_stop: Whether an action asked to stop the training.
+        raised: What was raised last because an action asked for it; None before.
     """
 
     def __init__(self) -> None:
         self.should_stop = False
+        self.raised: Exception | None = None
         self._error: Exception | None = None
         self._dense_steps = 0
 
@@ -39,5 +41,5 @@ class TrainingControl:
     def raise_asked(self) -> None:
         """Raises what was asked for, once."""
         if self._error is not None:
-            error, self._error = self._error, None
-            raise error
+            self.raised, self._error = self._error, None
+            raise self.raised

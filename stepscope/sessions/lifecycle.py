@@ -140,7 +140,8 @@ class SessionLifecycle(SessionView):
                     self._stability.note_error(error)
                     self._diagnosis.note_error(error)
             with self._isolation.guard("repeating a step that ended with an exception"):
-                self._first_nan.look_at_error(error)
+                if error is not self._instruments.tools.control.raised:  # no operator failed: a finding asked for it
+                    self._first_nan.look_at_error(error)
         finally:
             # What fails now, as on a device that is broken, must not stand before what ended the training.
             with self._isolation.guard("ending the session"):

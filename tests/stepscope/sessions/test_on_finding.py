@@ -65,6 +65,28 @@ def test_an_exception_is_raised_in_the_loop_when_it_is_asked_for(reaction, expec
         train(on_finding={"non_finite_gradient": reaction}, watched=watched)
 
 
+def test_an_exception_that_a_finding_asked_for_is_not_looked_at_for_an_operator(caplog):
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = model(torch.randn(8, 2)).square().mean() * (torch.nan if session.last_step == FAULTY - 1 else 1)
+        loss.backward()
+        return loss
+
+    with (
+        pytest.raises(FloatingPointError, match=f"at step {FAULTY}"),
+        stepscope.watch(model, optimizer, on_finding={"error": FloatingPointError}) as session,
+    ):
+        for _ in range(FAULTY + 2):
+            optimizer.step(closure)
+
+    assert session.report().first_nans == ()
+    assert "the first NaN or infinity" not in caplog.text
+
+
 @pytest.mark.parametrize("steps", [5, 12])
 def test_findings_between_steps_are_acted_on_at_the_next_and_at_the_end(steps):
     torch.manual_seed(0)
