@@ -10,8 +10,10 @@ from typing import Any
 from debuggers.conditional_hooks.vocabulary import HookAction
 from debuggers.detectors.signals.front import Rule, SignalDetectors
 from debuggers.detectors.signals.plugins import plugin_rules
+from debuggers.instrumentation.isolation import describe
 from debuggers.ranks.placement import is_one_of_several
 from debuggers.torch_import import torch
+from stepscope.errors import SessionError
 from stepscope.sessions.arguments import checked_detectors
 from stepscope.sessions.config import ConfigSpec, DebugConfig, as_config
 from stepscope.sessions.on_finding import OnFinding, hooks_on_findings
@@ -45,11 +47,11 @@ class SessionOptions:
 
         Raises:
             ConfigError: For a wrong configuration or setting.
-            SessionError: For wrong detectors or actions.
+            SessionError: For wrong detectors or actions, and for detectors that cannot be copied.
         """
         whole = as_config(config, settings)
         rules = checked_detectors(detectors, torch.nn.Module, whole)
-        known = SignalDetectors([*plugin_rules(), *copy.deepcopy(rules)]).kinds
+        known = SignalDetectors([*plugin_rules(), *_copies_of(rules)]).kinds
         hooks = hooks_on_findings(on_finding, known=known, run=None)
         return cls(whole, rules, on_finding, any(hook.has(HookAction.STOP) for hook in hooks))
 
@@ -60,7 +62,7 @@ class SessionOptions:
             changes: Fields of the configuration to change.
         """
         config = self.config.changed(changes) if changes else self.config
-        return {"config": config, "detectors": copy.deepcopy(self.detectors), "on_finding": self.on_finding}
+        return {"config": config, "detectors": _copies_of(self.detectors), "on_finding": self.on_finding}
 
     def asks_to_stop(self, asked: bool) -> bool:
         """Whether a training ends: where an action asked for it on any rank, because all ranks stop at the same step.
@@ -71,6 +73,22 @@ class SessionOptions:
             asked: Whether a session of this rank asked.
         """
         return self.may_stop and asked_on_any_rank(asked)
+
+
+def _copies_of(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Returns copies of rules, together: what they share, their copies share.
+
+    Raises:
+        SessionError: When one cannot be copied, as where it holds a lock or a file.
+    """
+    try:
+        return copy.deepcopy(rules)
+    except Exception as error:
+        names = ", ".join(type(rule).__name__ for rule in rules)
+        raise SessionError(
+            f"detectors: {names} cannot be copied ({describe(error)}); expected detectors that copy.deepcopy copies, "
+            "because each session gets its own: give one that holds a lock or a file a __deepcopy__"
+        ) from error
 
 
 def asked_on_any_rank(asked: bool) -> bool:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 import torch
@@ -36,12 +37,19 @@ def trained(training, *, steps=4, lr=0.0):
     return None
 
 
+class Locked(LargeLoss):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+
+
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
         ({"settings": {"confg": "full"}}, stepscope.ConfigError, "confg"),
         ({"detectors": LargeLoss()}, stepscope.SessionError, "expected a list of detectors"),
         ({"detectors": [3]}, stepscope.SessionError, "3 is no Detector"),
+        ({"detectors": [Locked()]}, stepscope.SessionError, "Locked cannot be copied .*; expected detectors that"),
         ({"detectors": [LargeLoss()], "config": {"diagnosis": False}}, stepscope.SessionError, "diagnosis=False"),
         ({"on_finding": "stop"}, stepscope.SessionError, "on_finding is 'stop'; expected a mapping"),
         ({"on_finding": {"error": "halt"}}, stepscope.SessionError, "'error' has 'halt'; expected a function"),
