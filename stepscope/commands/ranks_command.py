@@ -36,11 +36,11 @@ def command(runs: tuple[str, ...], *, scope: str) -> None:
     folders = find_runs(runs)
     for folder in folders:
         with read_run(folder) as record:
-            compared = compare_ranks(record, scope)
+            ranks, compared = record.ranks, compare_ranks(record, scope)
         if len(folders) > 1:
             echo(short_path(folder))
         if compared.world_size < 2:
-            echo("One rank.")
+            echo("One rank." if ranks else "No rank has a store: nothing was recorded, or the folder is not whole.")
             continue
         rows = []
         for rank, step in list(compared.reached.items())[:_MOST]:

@@ -51,7 +51,7 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
         return RankComparison()
     known, notes = start.facts, []
     if absent := not_recorded(start):
-        notes.append(f"{names_of(absent)} of {start.world_size}: no store, so that they are not compared")
+        notes.append(f"{names_of(absent)} of {start.world_size}: no store")
     if start.earlier:
         them = "it" if len(start.earlier) == 1 else "them"
         notes.append(

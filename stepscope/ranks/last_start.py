@@ -52,7 +52,7 @@ class LastStart:
             else:
                 self.facts[rank] = RankFacts(rank=rank) if facts is None else facts  # of an older version, or no step
         sizes = () if self.earlier else (facts.world_size for facts in self.facts.values())
-        self.world_size = max(size, len(self.facts), *sizes)
+        self.world_size = max(size, max(self.facts, default=0) + 1, *sizes)
         """How many ranks there are."""
         self.reached = {rank: self._last_step(rank) for rank in self.facts}
 

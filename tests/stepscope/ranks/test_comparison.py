@@ -230,7 +230,15 @@ def test_ranks_that_are_not_recorded_while_training_goes_on_are_no_finding_but_n
     of_two(path, {}, {}, ranks=4)
     found = compared(path)
     assert (found.findings, found.world_size) == ((), 4)
-    assert found.not_compared == ("ranks 2, 3 of 4: no store, so that they are not compared",)
+    assert found.not_compared == ("ranks 2, 3 of 4: no store",)
+
+
+def test_a_rank_between_others_that_has_no_store_is_named_among_all(path):
+    for rank in (0, 2):
+        with stepscope.open_run(path, sinks=[], rank=rank) as run:
+            run.scalar("loss", 1.0, step=0)
+    found = compared(path)
+    assert (found.world_size, found.not_compared) == (3, ("rank 1 of 3: no store",))
 
 
 def test_ranks_with_other_parameters_are_compared_in_what_they_share(path):
