@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import platform
 import sqlite3
 import sys
@@ -34,7 +35,7 @@ def examine(folder: Path | None = None) -> Iterator[tuple[str, list[tuple[str, s
     place = existing(Path.cwd() if folder is None else folder)
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
     yield "training", [("torch", _torch()), ("measuring", _measuring()), *_measuring_on_devices()]
-    yield "run store", [("SQLite", sqlite3.sqlite_version), *_store_rows(place)]
+    yield "run store", [("SQLite", sqlite3.sqlite_version), *_blocked(folder), *_store_rows(place)]
     yield "viewer", [("stepscope view", why_not_viewed() or "works")]
     distributions = packages_distributions()
     yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
@@ -76,6 +77,14 @@ def _measuring_on_devices() -> Iterator[tuple[str, str]]:
     for index in range(torch.cuda.device_count()):
         reason = why_not(torch.device("cuda", index))
         yield f"on cuda:{index}", f"with torch operations, slower: {reason}" if reason else "with compiled code"
+
+
+def _blocked(folder: Path | None) -> Iterator[tuple[str, str]]:
+    """What stands where a folder is to be, or on the way to it: the folder above that, which is timed, says nothing."""
+    place = Path.cwd() if folder is None else folder.expanduser().absolute()
+    for one in (place, *place.parents):
+        if os.path.lexists(one) and not one.is_dir():
+            yield str(one), "no folder, so that no run can lie there: choose another place, or move it away"
 
 
 def _store_rows(folder: Path) -> Iterator[tuple[str, str]]:
