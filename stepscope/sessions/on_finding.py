@@ -13,6 +13,7 @@ from debuggers.conditional_hooks.events import HookEvent
 from debuggers.conditional_hooks.hook import ConditionalHook
 from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
 from debuggers.gradients.health import WEIGHED_KINDS
+from debuggers.observed_training.invariants import INVARIANTS
 from stepscope.errors import SessionError
 from stepscope.runs.live_run import run_of
 
@@ -25,6 +26,7 @@ ACTIONS = (
     HookAction.LOG, HookAction.NOTIFY, HookAction.STOP, HookAction.RAISE, HookAction.MEASURE, HookAction.SAVE_TENSOR,
     HookAction.SNAPSHOT, HookAction.PAUSE,
 )  # fmt: skip
+_OF_REPORTS = frozenset(invariant.name for invariant in INVARIANTS)
 _log = logging.getLogger(__name__)
 _EXPECTED = "a function, an exception type, " + ", ".join(repr(str(action)) for action in ACTIONS) + " or 'measure:20'"
 
@@ -38,7 +40,7 @@ def hooks_on_findings(on_finding: object, *, known: Iterable[str], run: Emitter 
         run: Where the session emits: a warning says if no sink of it posts notifications.
 
     Raises:
-        SessionError: For anything else, naming it.
+        SessionError: For anything else, naming it, and for kinds that are not known before a report is made.
     """
     if on_finding is None:
         return []
@@ -62,6 +64,11 @@ def _hook(key: object, reactions: object, kinds: set[str]) -> ConditionalHook:
     builder = HookBuilder(f"on_finding/{key}")
     if key in get_args(AlertLevel):
         builder.trigger(HookTrigger.ON_FINDING, level=key)  # type: ignore[arg-type]
+    elif key in _OF_REPORTS - kinds:
+        raise SessionError(
+            f"on_finding: {key!r} is judged over many steps, when a report is made, so that nothing can act on it; "
+            "expected another kind of finding, or a level"
+        )
     elif key not in kinds and (close := _close(key, kinds)):
         raise SessionError(f"on_finding: no rule finds {key!r}; did you mean {close!r}?")
     else:

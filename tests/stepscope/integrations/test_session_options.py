@@ -53,6 +53,11 @@ class Locked(LargeLoss):
         ({"detectors": [LargeLoss()], "config": {"diagnosis": False}}, stepscope.SessionError, "diagnosis=False"),
         ({"on_finding": "stop"}, stepscope.SessionError, "on_finding is 'stop'; expected a mapping"),
         ({"on_finding": {"error": "halt"}}, stepscope.SessionError, "'error' has 'halt'; expected a function"),
+        (
+            {"on_finding": {"gradients_zeroed": "stop"}},
+            stepscope.SessionError,
+            "'gradients_zeroed' is judged over",
+        ),
         ({"on_finding": {"non_finite_los": "stop"}}, stepscope.SessionError, "did you mean 'non_finite_loss'"),
         (
             {"on_finding": {"large_los": "stop"}, "detectors": [LargeLoss()]},
