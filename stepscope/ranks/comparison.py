@@ -52,6 +52,9 @@ def compare_ranks(record: RunRecord, scope: str = "") -> RankComparison:
     known, notes = start.facts, []
     if absent := not_recorded(start):
         notes.append(f"{names_of(absent)} of {start.world_size}: no store")
+    idle = [rank for rank, step in start.reached.items() if step < 0]
+    if 0 < len(idle) < len(start.reached):
+        notes.append(f"{names_of(idle)}: no step was recorded")
     if start.earlier:
         them = "it" if len(start.earlier) == 1 else "them"
         notes.append(

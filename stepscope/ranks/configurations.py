@@ -57,10 +57,15 @@ def _settings(facts: Facts) -> Iterator[tuple[str, Any]]:
 
 
 def names_apart(ranks: dict[int, RankFacts]) -> str:
-    """Returns in one sentence that ranks hold different parameters, as in pipeline parallelism; empty where not."""
+    """Returns in one sentence that ranks hold different parameters, as in pipeline parallelism; empty where not.
+
+    Of ranks that name none, as without records, it is not known.
+    """
     first: tuple[int, frozenset[str]] | None = None
     for rank, facts in ranks.items():
         names = frozenset(facts.parameters)
+        if not names:
+            continue
         if first is None:
             first = rank, names
         elif names != first[1]:

@@ -241,6 +241,16 @@ def test_a_rank_between_others_that_has_no_store_is_named_among_all(path):
     assert (found.world_size, found.not_compared) == (3, ("rank 1 of 3: no store",))
 
 
+def test_a_rank_whose_segment_was_moved_away_is_named_as_not_compared(path):
+    of_two(path, {}, {})
+    assert compared(path).not_compared == ()
+
+    (path / "store" / "rank_00001" / "segment_000000.db").unlink()
+
+    found = compared(path)
+    assert (found.findings, found.not_compared) == ((), ("rank 1: no step was recorded",))
+
+
 def test_ranks_with_other_parameters_are_compared_in_what_they_share(path):
     write(path, 0, placed=[whole(a=2)], series={"loss": [1.0]} | times(1.0))
     write(path, 1, placed=[whole(b=2)], series={"loss": [1.0]} | times(90.0))
