@@ -12,6 +12,7 @@ from debuggers.conditional_hooks.builder import HookBuilder
 from debuggers.conditional_hooks.events import HookEvent
 from debuggers.conditional_hooks.hook import ConditionalHook
 from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
+from debuggers.detectors.depth import ExplodingByDepth
 from debuggers.gradients.health import WEIGHED_KINDS
 from debuggers.observed_training.invariants import INVARIANTS
 from stepscope.errors import SessionError
@@ -26,6 +27,8 @@ ACTIONS = (
     HookAction.LOG, HookAction.NOTIFY, HookAction.STOP, HookAction.RAISE, HookAction.MEASURE, HookAction.SAVE_TENSOR,
     HookAction.SNAPSHOT, HookAction.PAUSE,
 )  # fmt: skip
+_OF_SESSIONS = WEIGHED_KINDS | {ExplodingByDepth.kind}
+"""Kinds that a session finds whatever its rules about signals are."""
 _OF_REPORTS = frozenset(invariant.name for invariant in INVARIANTS)
 _log = logging.getLogger(__name__)
 _EXPECTED = "a function, an exception type, " + ", ".join(repr(str(action)) for action in ACTIONS) + " or 'measure:20'"
@@ -46,7 +49,7 @@ def hooks_on_findings(on_finding: object, *, known: Iterable[str], run: Emitter 
         return []
     if not isinstance(on_finding, Mapping):
         raise SessionError(f"on_finding is {on_finding!r}; expected a mapping, such as {{'error': 'stop'}}")
-    kinds = {*known, *WEIGHED_KINDS}
+    kinds = {*known, *_OF_SESSIONS}
     hooks = [_hook(key, reactions, kinds) for key, reactions in on_finding.items()]
     live = run_of(run)
     notifies = any(hook.has(HookAction.NOTIFY) for hook in hooks)
@@ -56,6 +59,22 @@ def hooks_on_findings(on_finding: object, *, known: Iterable[str], run: Emitter 
             "open_run(..., sinks=[...]), or a later sync to it"
         )
     return hooks
+
+
+def warn_of_unknown_kinds(hook: ConditionalHook, known: Iterable[str]) -> None:
+    """Warns of kinds that no rule of a session finds, as where the spelling is wrong: nothing would ever be done.
+
+    Args:
+        hook: One of ``hooks_on_findings``.
+        known: As for ``hooks_on_findings``, of the session that is to act.
+    """
+    for kind in sorted(set(hook.kinds) - {*known, *_OF_SESSIONS}):
+        _log.warning(
+            "on_finding: no rule of this session finds %r, so that nothing is done; expected the kind of one of its "
+            "findings, such as 'non_finite_loss', or a level: %s",
+            kind,
+            ", ".join(get_args(AlertLevel)),
+        )
 
 
 def _hook(key: object, reactions: object, kinds: set[str]) -> ConditionalHook:

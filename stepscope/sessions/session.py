@@ -27,7 +27,7 @@ from stepscope.sessions.diagnosis import SessionDiagnosis
 from stepscope.sessions.diagnostics import Diagnostics
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
-from stepscope.sessions.on_finding import OnFinding, hooks_on_findings
+from stepscope.sessions.on_finding import OnFinding, hooks_on_findings, warn_of_unknown_kinds
 from stepscope.sessions.probing import SessionProbing
 from stepscope.sessions.stability import SessionStability
 from stepscope.sessions.step_pacing import StepPacing
@@ -136,6 +136,7 @@ class DebugSession(SessionProbing):
         self._instruments.tools.evidence = lambda: self._diagnosis.evidence([])
         self._diagnosis.use_watch(self._instruments.gradients.watch)
         for hook in hooks_on_findings(on_finding, known=self._diagnosis.kinds, run=run):
+            warn_of_unknown_kinds(hook, self._diagnosis.kinds)
             self._instruments.tools.hooks.register_hook(hook)
         self._instruments.gradients.listen(self._instruments.tools.begun, on_total=self._diagnosis.note_total)
         self._diagnosis.listen(self._instruments.tools.begun)

@@ -182,6 +182,14 @@ def test_what_is_no_reaction_is_refused(given, message):
         train(on_finding=given)
 
 
+def test_a_kind_that_no_rule_finds_is_told(caplog):
+    train(on_finding={"Error": "stop", "exploding_by_depth": "log", "non_finite_loss": "log", "warning": "log"})
+    assert [line for line in caplog.messages if "no rule of this session finds" in line] == [
+        "on_finding: no rule of this session finds 'Error', so that nothing is done; expected the kind of one of its "
+        "findings, such as 'non_finite_loss', or a level: info, warning, error"
+    ]
+
+
 def test_a_run_without_a_webhook_says_that_nobody_is_notified(tmp_path, caplog):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         train(run=run, on_finding={"error": "notify"})
