@@ -60,6 +60,11 @@ def _told(compared: RankComparison) -> Iterator[str]:
         yield f"{finding.level}: {finding.kind}: {finding.name}: {finding.evidence} (from step {finding.step})"
     for note in compared.not_compared:
         yield f"Not compared: {note}"
-    if not compared.findings:
-        stepped = any(step >= 0 for step in compared.reached.values())
-        yield "The ranks agree in all that was compared." if stepped else "Nothing was compared: no rank took a step."
+    if compared.findings:
+        return
+    if all(step < 0 for step in compared.reached.values()):
+        yield "Nothing was compared: no rank took a step."
+    elif not any(facts.placed for facts in compared.facts.values()):
+        yield "Only losses, times and how far the ranks came were compared: none of them was watched."
+    else:
+        yield "The ranks agree in all that was compared."

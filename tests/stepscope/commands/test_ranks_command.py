@@ -4,18 +4,27 @@ import shutil
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 import stepscope
+from debuggers.diagnosis.rank_facts import RANK_NAME, Placed, RankFacts, encode_rank
 from stepscope.commands.ranks_command import command
 
 
 @pytest.mark.parametrize(
-    ("steps", "says"),
-    [(0, "Nothing was compared: no rank took a step."), (3, "The ranks agree in all that was compared.")],
+    ("steps", "is_watched", "says"),
+    [
+        (0, False, "Nothing was compared: no rank took a step."),
+        (3, False, "Only losses, times and how far the ranks came were compared: none of them was watched."),
+        (3, True, "The ranks agree in all that was compared."),
+    ],
 )
-def test_ranks_without_a_step_are_not_said_to_agree(tmp_path, steps, says):
+def test_ranks_are_said_to_agree_only_in_what_was_compared(tmp_path, steps, is_watched, says):
+    facts = RankFacts(rank=0, world_size=2, placed=(Placed(elements={"w": 4}),))
     for rank in (0, 1):
         with stepscope.open_run(tmp_path / "run", sinks=[], rank=rank) as run:
+            if is_watched:
+                run.text(RANK_NAME, encode_rank(replace(facts, rank=rank)), step=0)
             for step in range(steps):
                 run.scalar("step_ms", 1.0, step=step)
                 run.scalar("loss", 1.0, step=step)
