@@ -45,6 +45,8 @@ def test_a_pause_is_no_stop():
     emitter = Told()
     heartbeat = Heartbeat(emitter, hang_s=0.02)
     heartbeat.pause()
+    assert emitter.beats.acquire(timeout=10)
+    emitter.stack.clear()  # this thread may have been late with the pause
     for _ in range(8):
         assert emitter.beats.acquire(timeout=10)
     heartbeat.close()
