@@ -127,7 +127,8 @@ def test_the_doctor_measures_a_folder_and_does_not_wait_for_one_that_hangs(libra
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if f"files in {tmp_path} " in line]
     assert told in line
-    assert list(tmp_path.iterdir()) == []
+    if told != "no answer in 15 s":  # what hangs then is not removed any more
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
