@@ -32,10 +32,10 @@ def examine(folder: Path | None = None) -> Iterator[tuple[str, list[tuple[str, s
     Args:
         folder: Where runs are to lie, or the nearest folder above it that exists; by default the working folder.
     """
-    place = existing(Path.cwd() if folder is None else folder)
+    asked = (Path.cwd() if folder is None else folder).expanduser().absolute()
     yield "versions", [("Python", f"{platform.python_version()} ({sys.executable})"), *map(_version_row, CORE_PACKAGES)]
     yield "training", [("torch", _torch()), ("measuring", _measuring()), *_measuring_on_devices()]
-    yield "run store", [("SQLite", sqlite3.sqlite_version), *_blocked(folder), *_store_rows(place)]
+    yield "run store", [("SQLite", sqlite3.sqlite_version), *_blocked(asked), *_store_rows(existing(asked))]
     yield "viewer", [("stepscope view", why_not_viewed() or "works")]
     distributions = packages_distributions()
     yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
@@ -79,9 +79,8 @@ def _measuring_on_devices() -> Iterator[tuple[str, str]]:
         yield f"on cuda:{index}", f"with torch operations, slower: {reason}" if reason else "with compiled code"
 
 
-def _blocked(folder: Path | None) -> Iterator[tuple[str, str]]:
+def _blocked(place: Path) -> Iterator[tuple[str, str]]:
     """What stands where a folder is to be, or on the way to it: the folder above that, which is timed, says nothing."""
-    place = Path.cwd() if folder is None else folder.expanduser().absolute()
     for one in (place, *place.parents):
         if os.path.lexists(one) and not one.is_dir():
             yield str(one), "no folder, so that no run can lie there: choose another place, or move it away"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from stepscope.errors import SessionError
 from stepscope.sessions.arguments import checked_detectors
 from stepscope.sessions.config import ConfigSpec, DebugConfig, as_config
 from stepscope.sessions.on_finding import OnFinding, hooks_on_findings
+from stepscope.sessions.session import DebugSession
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,16 @@ class SessionOptions:
         config = self.config.changed(changes) if changes else self.config
         return {"config": config, "detectors": _copies_of(self.detectors), "on_finding": self.on_finding}
 
-    def asks_to_stop(self, asked: bool) -> bool:
+    def asks_to_stop(self, sessions: Iterable[DebugSession]) -> bool:
         """Whether a training ends: where an action asked for it on any rank, because all ranks stop at the same step.
 
-        Where no action can ask for it, nothing is communicated. Else every rank has to call it equally often.
+        Where no action can ask for it, as in nearly all trainings, no session is asked and nothing is communicated.
+        Else every rank has to call it equally often.
 
         Args:
-            asked: Whether a session of this rank asked.
+            sessions: Those of this rank.
         """
-        return self.may_stop and asked_on_any_rank(asked)
+        return self.may_stop and asked_on_any_rank(any(session.should_stop for session in sessions))
 
 
 def _copies_of(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -90,9 +90,7 @@ class WatchedTraining:
 
     def should_stop(self) -> bool:
         """Whether an action on a finding asks to stop the training; every rank has to call it equally often."""
-        if not self.options.may_stop:  # asked at every step: by far the most trainings have no such action
-            return False
-        return self.options.asks_to_stop(any(session.should_stop for session in self.sessions))
+        return self.options.asks_to_stop(self.sessions)
 
     def open(self, config: Mapping[str, Any] | None = None, *, rank: int | None = None) -> Emitter:
         """Returns the run, which is opened if it is not; after ``end`` it is the same run again, as a new attempt.

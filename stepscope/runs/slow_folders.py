@@ -52,9 +52,8 @@ def told_when_slow(doing: str, place: str | os.PathLike[str], *, rank: int = 0) 
             timer.join(1.0)
 
 
-def existing(folder: Path) -> Path:
-    """Returns an absolute path of the folder, or of the nearest one above it that exists."""
-    place = folder.expanduser().absolute()
+def existing(place: Path) -> Path:
+    """Returns the folder of an absolute path, or the nearest one above it that exists."""
     return next(one for one in (place, *place.parents) if one.is_dir() or one == one.parent)
 
 

@@ -159,8 +159,7 @@ class _Worker:
 
     def should_stop(self) -> bool:
         """Whether an action on a finding asks to stop, on any worker."""
-        asked = any(session.should_stop for session in self._optimizers.sessions.values())
-        return self._training.options.asks_to_stop(asked)
+        return self._training.options.asks_to_stop(self._optimizers.sessions.values())
 
     def log(self, metrics: Mapping[str, Any]) -> None:
         """Records metrics, also those of a validation in the session, where there is one."""

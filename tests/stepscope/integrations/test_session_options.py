@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import stepscope
+from debuggers.conditional_hooks.control import TrainingControl
 from debuggers.detectors import SignalDetector
 from stepscope.integrations.parts import parts_of
 from stepscope.integrations.session_options import SessionOptions
@@ -84,19 +85,24 @@ def test_each_training_has_rules_that_have_seen_nothing(tmp_path):
 
 def test_without_an_action_that_stops_no_rank_is_asked(monkeypatch):
     monkeypatch.setattr("stepscope.integrations.session_options.asked_on_any_rank", lambda asked: 1 / 0)
-    assert not SessionOptions.checked(on_finding={"error": ["log", "raise"]}).asks_to_stop(True)
+    control = TrainingControl()
+    control.stop("test")
+    assert not SessionOptions.checked(on_finding={"error": ["log", "raise"]}).asks_to_stop([control])
     with pytest.raises(ZeroDivisionError):
-        SessionOptions.checked(on_finding={"error": ["log", "stop"]}).asks_to_stop(False)
+        SessionOptions.checked(on_finding={"error": ["log", "stop"]}).asks_to_stop([])
 
 
 RANK = """
 import sys
 import torch
+from debuggers.conditional_hooks.control import TrainingControl
 from stepscope.integrations.session_options import SessionOptions
 rank, meeting = int(sys.argv[1]), sys.argv[2]
 torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
 options = SessionOptions.checked(on_finding={"error": "stop"})
-print([options.asks_to_stop(asked) for asked in (False, rank == 1, rank == 0, True)])
+told, quiet = TrainingControl(), TrainingControl()
+told.stop("test")
+print([options.asks_to_stop([quiet, told if asked else quiet]) for asked in (False, rank == 1, rank == 0, True)])
 torch.distributed.destroy_process_group()
 """
 
