@@ -89,6 +89,17 @@ def pytest_collection() -> Iterator[None]:
         gc.set_threshold(5_000, 10, 50)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _what_a_file_leaves_is_no_garbage() -> Iterator[None]:
+    """Tests that collect garbage, or look through all objects, find those of their own file alone.
+
+    What a file leaves is mostly what packages keep that it imported first.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[Any]:
     """Every other worker begins at the end: half of the test files have been compiled by another one when it comes."""

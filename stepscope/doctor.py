@@ -7,7 +7,7 @@ import platform
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
 
@@ -37,8 +37,7 @@ def examine(folder: Path | None = None) -> Iterator[tuple[str, list[tuple[str, s
     yield "training", [("torch", _torch()), ("measuring", _measuring()), *_measuring_on_devices()]
     yield "run store", [("SQLite", sqlite3.sqlite_version), *_blocked(asked), *_store_rows(existing(asked))]
     yield "viewer", [("stepscope view", why_not_viewed() or "works")]
-    distributions = packages_distributions()
-    yield "sinks", [(name, _sink(name, spec, distributions)) for name, spec in sorted(known_sinks().items())]
+    yield "sinks", [(name, _sink(name, spec)) for name, spec in sorted(known_sinks().items())]
     if detectors := sorted((plugin.name, _detector(plugin)) for plugin in detector_plugins()):
         yield "detectors of other packages", detectors
 
@@ -127,7 +126,15 @@ def _detector(plugin: DetectorPlugin) -> str:
     return redact(f"does not work: {plugin.problem} (of {by})") if plugin.problem else f"works ({by})"
 
 
-def _sink(name: str, spec: SinkSpec, distributions: Mapping[str, list[str]]) -> str:
+def _version_of(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:  # it came with another distribution, such as a reduced one: a search of a second
+        distributions = packages_distributions().get(package)
+    return f"{distributions[0]} {version(distributions[0])}" if distributions else f"{package}, installed by hand"
+
+
+def _sink(name: str, spec: SinkSpec) -> str:
     if spec.distribution:
         try:
             load_sink(name)
@@ -143,10 +150,7 @@ def _sink(name: str, spec: SinkSpec, distributions: Mapping[str, list[str]]) -> 
             importlib.import_module(package)
         except Exception as error:  # a broken SDK can raise anything
             return redact(f"{package} cannot be imported ({type(error).__name__}: {error}): {install}")
-        # One import name can come from several distributions, such as a reduced one.
-        candidates = distributions.get(package, [package])
-        distribution = package if package in candidates else candidates[0]
-        versions.append(f"{distribution} {version(distribution)}")
+        versions.append(_version_of(package))
     works = f"works ({', '.join(versions)})" if versions else "works"
     if spec.note:
         module, _, function = spec.note.partition(":")

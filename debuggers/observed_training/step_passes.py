@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from debuggers.instrumentation.living_objects import living_objects
 from debuggers.instrumentation.optimizer_rounds import OptimizerRounds
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.backward_passes import BackwardObservation
 from debuggers.observed_training.gradient_marks import GradientMarks
 from debuggers.observed_training.graphs.graph_nodes import number_on_host, scale_tensor
-from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import scale_of
 
@@ -293,7 +293,8 @@ class StepPasses:
             return None
         if self.scaler is None:
             self._searches -= 1
-            self.scaler = holder_of(factor, (torch.amp.GradScaler,), lambda one: scale_of(one) is factor)
+            scalers = living_objects(torch.amp.GradScaler)
+            self.scaler = next((one for one in scalers if scale_of(one) is factor), None)
         scale = None if self.scaler is None else scale_of(self.scaler)
         if scale is None or scale.data_ptr() != factor.data_ptr():
             return None

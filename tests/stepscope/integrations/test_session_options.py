@@ -107,6 +107,7 @@ torch.distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_all_ranks_stop_where_one_is_asked_to(tmp_path):
     commands = [[sys.executable, "-c", textwrap.dedent(RANK), str(rank), str(tmp_path / "meeting")] for rank in (0, 1)]
     ranks = [subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for one in commands]
