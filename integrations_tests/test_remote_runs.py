@@ -284,6 +284,7 @@ def test_a_bucket_that_is_not_there_is_said_at_the_callers_line(elsewhere):
     assert not list(elsewhere.rglob("run.json"))
 
 
+@pytest.mark.slow
 def test_a_place_that_never_answers_is_given_up_at_the_callers_line(s3, url, elsewhere, monkeypatch):
     monkeypatch.setattr("tracker_adapters.remote.opening.OPEN_TIMEOUT_S", 4.0)
     s3.proxy.fault = FAULTS["hole"]

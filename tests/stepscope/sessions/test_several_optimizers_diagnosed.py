@@ -50,7 +50,7 @@ class Gan:
     ("every", "detached"),
     [
         (1, True),
-        (5, False),
+        pytest.param(5, False, marks=pytest.mark.slow),
         pytest.param(1, False, marks=pytest.mark.slow),
         pytest.param(5, True, marks=pytest.mark.slow),
     ],
@@ -68,6 +68,7 @@ def test_a_gan_is_sound(every, detached):
     assert report.coverage.without_gradient == ()
 
 
+@pytest.mark.slow
 def test_an_actor_and_its_critic_are_sound():
     def make():
         torch.manual_seed(0)
