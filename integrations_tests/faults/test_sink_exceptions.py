@@ -34,7 +34,7 @@ for step in range({STEPS}):
     values = model.step()
     losses.append(values["loss"].hex())
     emit_step(run, model, values, step)
-complete = run.close(4)
+complete = run.close(60)
 shown = [[[one.kind, one.name, one.step] for one in sink.artifacts] for sink in (recovering, raising, sound)]
 print(json.dumps([losses, shown, raising.raised, complete, run.stats.emitted, run.stats.stored, run.stats.lost]))
 """
