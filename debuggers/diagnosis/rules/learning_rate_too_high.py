@@ -22,6 +22,10 @@ APART = 5.0
 """Times that one of several optimizers changes its weights more than the others, from which it is named."""
 GROWN = 3.0
 """Times their first size from which weights that have learnt little have been thrown about."""
+LONG_MEMORY = 0.99
+"""Momentum of SGD from which a hundred gradients and more add up."""
+WINDOWS = 10
+"""Parts of a training whose median losses are compared with each other."""
 CALM = 0.9
 """Share of its first value below which a loss was falling."""
 FEWEST = 5
@@ -64,6 +68,8 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
         are_thrown = progress.highest - progress.first > RISEN * abs(progress.first) or typical > LARGE_RATIO
         _add_damage(argument, evidence, are_thrown=are_thrown)
+    if (carried := _carried_past(evidence)) is not None:
+        argument.add(0.6, carried[1], since=carried[0])
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and cosine.median() < -0.3:
         gets_on = progress is not None and not progress.failed and progress.fell > GOT_ON and progress.falls_late
@@ -79,8 +85,34 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
             argument.add(WEAK, findings[0].message, since=findings[0].step, where=where)
     if 0 < typical < HEALTHY_RATIO / 3 and largest < LARGE_RATIO:
         argument.against(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
-    argument.advice = _lower(evidence, max(typical, largest / 3), fastest)
+    argument.advice = _lower(evidence, max(typical, largest / 3), fastest) if carried is None else carried[2]
     return argument
+
+
+def _carried_past(evidence: Evidence) -> tuple[int, str, str] | None:
+    """Since when, how, and against what, a momentum near 1 has carried weights past a valley; None if it has not.
+
+    SGD with the momentum m and without dampening adds up 1/(1 - m) gradients: after so many steps in one direction, it
+    steps as at a rate so many times as large. What is in motion then rolls on up the other side, with updates that no
+    gradient is large enough to turn: the loss, which had fallen, comes back to where it began.
+    """
+    groups, progress, loss = evidence.facts.groups, progress_of(evidence), evidence["loss"].finite
+    settings = groups[0].settings if groups else {}
+    momentum, rate = settings.get("momentum"), highest_rate(evidence)
+    if evidence.facts.optimizer != "SGD" or not isinstance(momentum, float) or not LONG_MEMORY <= momentum < 1:
+        return None
+    if progress is None or rate is None or progress.failed or settings.get("dampening") or len(loss) < 5 * WINDOWS:
+        return None
+    parts = [float(np.median(part)) for part in np.array_split(loss.values, WINDOWS)]
+    lowest = int(np.argmin(parts))
+    if not 0 < parts[lowest] < (1 - GOT_ON) * progress.first or parts[-1] < CALM * progress.first:
+        return None
+    step = int(loss.steps[lowest * len(loss) // WINDOWS])
+    text = (
+        f"a momentum of {momentum:g} adds up {1 / (1 - momentum):.0f} gradients, as a rate of "
+        f"{rate / (1 - momentum):.2g} would: the loss fell to {parts[lowest]:.2g} and rose to {parts[-1]:.2g} again"
+    )
+    return step, text, f"momentum: {momentum:g} → 0.9, or a learning rate of {one_digit(10 * rate * (1 - momentum)):g}."
 
 
 def _add_fastest(argument: Argument, evidence: Evidence) -> str:

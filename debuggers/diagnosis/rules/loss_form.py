@@ -6,6 +6,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
+from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import Progress, progress_of
@@ -55,7 +56,9 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
                 "has a lowest value slows down before it",
             )
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
-    if len(accuracy) >= 5 and len(top) and top.last > 1:  # of one class, accuracy is no matter of chance
+    is_trained = not none_is_trained(evidence, with_role(evidence, "without_gradient"))
+    # Of one class, or of a model that nothing trains, accuracy is no matter of chance.
+    if len(accuracy) >= 5 and len(top) and top.last > 1 and is_trained:
         late = accuracy.late(3).median()
         chance = 1 / max(2.0, top.last)
         deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))

@@ -166,3 +166,30 @@ def test_of_several_optimizers_the_one_that_changes_its_weights_by_far_the_most_
     (cause,) = [one for one in causes if one.code == "learning_rate_too_high"]
     assert ("a.weight" in cause.where) is is_named
     assert cause.advice.startswith("learning_rate/sgd: 2 →" if is_named else "lr: 2 →")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "lowest", "end", "is_one"),
+    [
+        (("SGD", 0.99, 0.0), 0.7, 0.95, True),
+        (("SGD", 0.98, 0.0), 0.7, 0.95, False),
+        (("SGD", 0.99, 0.9), 0.7, 0.95, False),
+        (("Adam", 0.99, 0.0), 0.7, 0.95, False),
+        (("SGD", 0.99, 0.0), 0.8, 0.95, False),
+        (("SGD", 0.99, 0.0), 0.7, 0.85, False),
+    ],
+)
+def test_a_momentum_near_one_carries_weights_past_the_valley(optimizer, lowest, end, is_one):
+    """The loss falls by more than a quarter, and comes back to nine tenths of what it was."""
+    name, momentum, dampening = optimizer
+    settings = {"lr": 0.05, "momentum": momentum, "dampening": dampening}
+    facts = Facts(
+        steps=STEPS, optimizer=name, groups=(GroupFacts(parameters=4, settings=settings),),
+        loss=LossFacts(kind="mse", reduction="mean"),
+    )  # fmt: skip
+    loss = np.concatenate([[1.0, 1.0, 1.0, 1.0, 1.0], np.full(20, lowest), np.full(STEPS - 25, end)])
+    found = [cause for cause in diagnose(evidence(facts=facts, loss=loss)) if cause.code == "learning_rate_too_high"]
+    assert bool(found) is is_one
+    if is_one:
+        assert "adds up 100 gradients, as a rate of 5 would" in found[0].evidence[0]
+        assert found[0].advice == "momentum: 0.99 → 0.9, or a learning rate of 0.003."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
-from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -95,4 +95,14 @@ def test_an_overlap_that_is_minimised_has_the_wrong_sign(negated, before, classe
         facts=of_loss(kind="overlap", reduction="none", negated=negated, before=before),
         **({"targets/classes": np.full(STEPS, classes)} if classes else {}),
     )
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("role", "is_one"), [("without_gradient", False), ("trained", True)])
+def test_an_accuracy_below_chance_says_nothing_of_a_model_that_nothing_trains(role, is_one):
+    weight = ParameterFacts(name="0.weight", shape=(8, 8), std=0.2, role=role)
+    facts = Facts(steps=STEPS, parameters=(weight,), loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    found = evidence(facts=facts, accuracy=np.zeros(STEPS), **{
+        "targets/classes_so_far": np.full(STEPS, 3.0), "outputs/batch_size": np.full(STEPS, 64.0),
+    })  # fmt: skip
     assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
