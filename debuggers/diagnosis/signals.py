@@ -85,6 +85,10 @@ OF_A_STEP: Final = (
     Signal(
         "pairs_left_out", "share of the batch's pairs or scores that a loss with targets of 1 and -1 takes for neither"
     ),
+    Signal(
+        "inputs/duplicates_elsewhere",
+        "share of the rows of a batch of at most 256 that equal an earlier one, outside of the class with most of them",
+    ),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
     Signal(
         "evaluation/entropy",

@@ -22,6 +22,7 @@ from debuggers.signals.batch_statistics import (
     target_statistics,
 )
 from debuggers.signals.deferred_values import DeferredValues
+from debuggers.signals.duplicate_rows import duplicates_elsewhere
 from debuggers.signals.sampling import usable
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
@@ -189,6 +190,9 @@ class BatchSignals:
             if classes is not None and self._loss_classes:  # similarities, say, of which a batch has as many as rows
                 classes = self._loss_classes
             self._seen.targets, self._seen.columns = target_statistics(tensor, self._seen.batch_size, classes)
+            rows = self._seen.inputs.get("inputs/rows")
+            if isinstance(rows, torch.Tensor) and len(rows) == tensor.numel() and rows.device == tensor.device:
+                self._seen.targets["inputs/duplicates_elsewhere"] = duplicates_elsewhere(rows, tensor.reshape(-1))
             self._seen.agreement = {}
         # Outputs that were told, or come with their loss, are there by now.
         self._compare()

@@ -12,6 +12,8 @@ from debuggers.diagnosis.progress import progress_of
 
 FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
+ELSEWHERE = 3.0
+"""Times that rows of a batch equal others more often than outside of one class, if a sampler draws that class more."""
 FEW_BATCHES = 2.5
 """Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
 
@@ -30,6 +32,13 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
         elif share >= 1 - 1.5 / rows:
             argument.against(STRONG, "all rows are equal: see inputs_constant")
+        elsewhere = evidence["inputs/duplicates_elsewhere"].finite
+        if len(elsewhere) and elsewhere.median() < share / ELSEWHERE:
+            argument.against(
+                STRONG,
+                f"of the rows of other classes than one, {elsewhere.median():.0%} do: a sampler draws that class more "
+                "often, as for a rare one",
+            )
     if len(again) >= 8:
         repeated = float(np.mean(again.values[1:]))
         if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_one_picture(evidence, rows):

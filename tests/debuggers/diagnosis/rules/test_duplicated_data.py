@@ -96,3 +96,16 @@ def test_a_small_batch_that_always_comes_may_be_all_there_is_where_it_cannot_be_
     values = {"inputs/batch_size": 20.0, "inputs/duplicates": 0.0, "inputs/repeated": 1.0}
     series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
+@pytest.mark.parametrize(("elsewhere", "found"), [(0.12, []), (0.14, ["duplicated_data"])])
+def test_a_sampler_may_draw_the_rows_of_one_class_more_often(elsewhere, found):
+    """Outside of that class, less than a third as many rows repeat."""
+    values = {
+        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": 32.0, "inputs/duplicates": 0.4,
+        "inputs/duplicates_elsewhere": elsewhere, "inputs/mean": 0.0, "inputs/std": 1.0,
+    }  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(32, 6)))))
+
+    assert [cause.code for cause in causes] == found

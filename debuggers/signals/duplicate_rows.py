@@ -1,0 +1,28 @@
+"""Whether the rows that come several times in a batch are those of one class."""
+
+from debuggers.torch_import import torch
+
+
+def duplicates_elsewhere(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Returns the share of rows that equal an earlier one, of all rows but those of the class that has most of them.
+
+    A sampler that draws a rare class as often as the others repeats the rows of that class alone. What repeats rows by
+    mistake knows of no classes.
+
+    Args:
+        rows: Numbers of a batch's rows, equal where the rows are: (n,).
+        labels: The class of each row, of any dtype: (n,).
+
+    Returns:
+        A 0-d float64 tensor on their device, without waiting for it; NaN where no row, or all but one row, is of that
+        class.
+    """
+    ordered, order = rows.sort(stable=True)
+    classes = labels[order]
+    equal = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
+    equal[1:] = (ordered[1:] == ordered[:-1]).double()
+    alike = (classes[:, None] == classes[None, :]).double()
+    of_class = equal * (alike @ equal)
+    most, place = of_class.max(0)
+    others = len(rows) - alike.sum(1).gather(0, place.reshape(1)).squeeze(0)  # indexing by a tensor would wait for it
+    return torch.where((most > 0) & (others > 1), (equal.sum() - most) / others, torch.nan)

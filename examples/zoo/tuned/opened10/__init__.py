@@ -1,0 +1,1 @@
+"""Cases of the ninth held-out set, typical ones: their outcomes have been seen."""
