@@ -14,8 +14,8 @@ def duplicates_elsewhere(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tens
         labels: The class of each row, of any dtype: (n,).
 
     Returns:
-        A 0-d float64 tensor on their device, without waiting for it; NaN where no row, or all but one row, is of that
-        class.
+        A 0-d float64 tensor on their device, without waiting for it. Where no row, or one, is of another class, it is
+        the share of all rows: no class is left out.
     """
     ordered, order = rows.sort(stable=True)
     classes = labels[order]
@@ -25,4 +25,5 @@ def duplicates_elsewhere(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tens
     of_class = equal * (alike @ equal)
     most, place = of_class.max(0)
     others = len(rows) - alike.sum(1).gather(0, place.reshape(1)).squeeze(0)  # indexing by a tensor would wait for it
-    return torch.where((most > 0) & (others > 1), (equal.sum() - most) / others, torch.nan)
+    total = equal.sum()
+    return torch.where(others > 1, (total - most) / others, total / len(rows))
