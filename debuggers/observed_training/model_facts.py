@@ -11,9 +11,9 @@ from debuggers.gradients.parameters import Parameters
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.host_arrays.readable import is_freed
 from debuggers.instrumentation.joined_optimizers import learning_rates, members_of, rounds_of
-from debuggers.instrumentation.living_objects import living_objects
 from debuggers.instrumentation.module_selection import WRAPPERS
 from debuggers.observed_training.forward_calls import dtype_name
+from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.modules import WRAPPED, BatchNorm, Dropout, children_of
 
@@ -180,12 +180,11 @@ def _setting(value: Any) -> float | bool | tuple[float, ...] | None:
 def scheduler_of(optimizer: torch.optim.Optimizer) -> str:
     """Returns the class of an optimizer's scheduler; ``""`` where there is none.
 
-    ``LRScheduler`` where it leaves its mark in the optimizer and is not found. It takes some milliseconds.
+    ``LRScheduler`` where it leaves its mark in the optimizer and is not found. It takes tens of milliseconds.
     """
     kinds = (torch.optim.lr_scheduler.LRScheduler, torch.optim.lr_scheduler.ReduceLROnPlateau)
-    for one in living_objects(*kinds):
-        if getattr(one, "optimizer", None) is optimizer:
-            return type(one).__name__
+    if (found := holder_of(optimizer, "optimizer", kinds)) is not None:
+        return type(found).__name__
     return "LRScheduler" if any("initial_lr" in group for group in optimizer.param_groups) else ""
 
 

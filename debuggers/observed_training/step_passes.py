@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from debuggers.instrumentation.living_objects import living_objects
 from debuggers.instrumentation.optimizer_rounds import OptimizerRounds
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.backward_passes import BackwardObservation
 from debuggers.observed_training.gradient_marks import GradientMarks
 from debuggers.observed_training.graphs.graph_nodes import number_on_host, scale_tensor
+from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
-from debuggers.torch_internals.grad_scaler import scale_of
+from debuggers.torch_internals.grad_scaler import SCALE, scale_of
 
 _SEARCHES = 2
 """Passes at which a GradScaler is looked for."""
@@ -293,8 +293,7 @@ class StepPasses:
             return None
         if self.scaler is None:
             self._searches -= 1
-            scalers = living_objects(torch.amp.GradScaler)
-            self.scaler = next((one for one in scalers if scale_of(one) is factor), None)
+            self.scaler = holder_of(factor, SCALE, (torch.amp.GradScaler,))
         scale = None if self.scaler is None else scale_of(self.scaler)
         if scale is None or scale.data_ptr() != factor.data_ptr():
             return None

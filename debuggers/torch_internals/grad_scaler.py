@@ -17,13 +17,17 @@ first_scale_of: Callable[[torch.amp.GradScaler], float] = attrgetter("_init_scal
 """Returns the scale that it was made with."""
 
 
+SCALE = "_scale"
+"""The attribute that holds the scale."""
+
+
 def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor | None:
     """Returns the scale as it is now, a 0-d float32 tensor on the device; None before the first use, and if disabled.
 
     It is the same tensor until it is set by hand; each ``update`` changes it in place. ``get_scale`` makes a number of
     it.
     """
-    scale: torch.Tensor | None = getattr(scaler, "_scale", None)  # a disabled one lacks it
+    scale: torch.Tensor | None = getattr(scaler, SCALE, None)  # a disabled one lacks it
     return scale
 
 
@@ -69,7 +73,7 @@ def scaler_aside(scaler: torch.amp.GradScaler | None) -> Iterator[None]:
 
 def tensors_of(scaler: torch.amp.GradScaler | None) -> dict[str, torch.Tensor]:
     """Returns all that a scaler changes of itself, 0-d tensors by name; none before the first use."""
-    attributes = {name: getattr(scaler, name, None) for name in ("_scale", "_growth_tracker")}
+    attributes = {name: getattr(scaler, name, None) for name in (SCALE, "_growth_tracker")}
     return {name: value for name, value in attributes.items() if value is not None}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
-from debuggers.instrumentation.living_objects import living_objects
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
 from stepscope.integrations.parts import called_module, has_forward, held
@@ -23,7 +23,7 @@ def model_of(
     wanted = {id(parameter) for parameter in held_parameters(optimizer)}
     if models is not None:
         return next((model for model in models if wanted & held(model)), None)
-    modules = living_objects(torch.nn.Module)
+    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
     inner = {id(child) for module in modules for child in _children(module)}
     roots = [module for module in modules if id(module) not in inner and wanted & held(module)]
     if not roots:

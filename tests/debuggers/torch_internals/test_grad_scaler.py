@@ -25,6 +25,7 @@ def test_the_scale_is_made_with_the_first_use(training):
 
     scale = grad_scaler.scale_of(scaler)
     assert (scale.dim(), scale.dtype, float(scale)) == (0, torch.float32, 64)
+    assert vars(scaler)[grad_scaler.SCALE] is scale
 
 
 def test_a_disabled_scaler_has_no_scale():
