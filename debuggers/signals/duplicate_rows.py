@@ -17,13 +17,9 @@ def duplicates_elsewhere(rows: torch.Tensor, labels: torch.Tensor) -> torch.Tens
         A 0-d float64 tensor on their device, without waiting for it. Where no row, or one, is of another class, it is
         the share of all rows: no class is left out.
     """
-    ordered, order = rows.sort(stable=True)
-    classes = labels[order]
-    equal = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-    equal[1:] = (ordered[1:] == ordered[:-1]).double()
-    alike = (classes[:, None] == classes[None, :]).double()
-    of_class = equal * (alike @ equal)
-    most, place = of_class.max(0)
-    others = len(rows) - alike.sum(1).gather(0, place.reshape(1)).squeeze(0)  # indexing by a tensor would wait for it
-    total = equal.sum()
+    equal = (rows[:, None] == rows).tril(-1).any(1)
+    alike = labels[:, None] == labels
+    most, place = (alike & equal).sum(1).double().max(0)
+    others = len(rows) - alike.sum(1).gather(0, place[None])[0]  # indexing by a tensor would wait for it
+    total = equal.sum().double()
     return torch.where(others > 1, (total - most) / others, total / len(rows))

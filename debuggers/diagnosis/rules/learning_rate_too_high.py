@@ -90,7 +90,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
 
 
 def _carried_past(evidence: Evidence) -> tuple[int, str, str] | None:
-    """Since when, how, and against what, a momentum near 1 has carried weights past a valley; None if it has not.
+    """A step, a text and an advice if a momentum near 1 has carried weights past the lowest loss; None if it has not.
 
     SGD with the momentum m and without dampening adds up 1/(1 - m) gradients: after so many steps in one direction, it
     steps as at a rate so many times as large. What is in motion then rolls on up the other side, with updates that no
