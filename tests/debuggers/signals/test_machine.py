@@ -1,5 +1,6 @@
 """Where the time of a step goes: waiting for a processor or another session's step is not waiting for data."""
 
+import math
 import os
 import subprocess
 import sys
@@ -59,8 +60,8 @@ class Slow(nn.Linear):
         return super().forward(inputs)
 
 
-@pytest.mark.parametrize(("loads", "least", "most"), [(False, 0.0, 0.4), (True, 0.4, 1.0)])
-def test_a_step_of_another_session_is_no_wait_and_its_loading_is(loads, least, most):
+@pytest.mark.parametrize(("loads", "least_ms", "most_ms"), [(False, 0.0, 80.0), (True, 95.0, math.inf)])
+def test_a_step_of_another_session_is_no_wait_and_its_loading_is(loads, least_ms, most_ms):
     models = [nn.Linear(3, 1), nn.Linear(3, 1) if loads else Slow(3, 1)]
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
     sessions = [stepscope.DebugSession(*both, on_error="raise") for both in zip(models, optimizers, strict=True)]
@@ -76,7 +77,9 @@ def test_a_step_of_another_session_is_no_wait_and_its_loading_is(loads, least, m
             optimizer.step()
     for session in sessions:
         session.stop()
-    assert least <= sessions[0].profiler.data_waiting.share <= most
+    waiting = sessions[0].profiler.data_waiting
+    # Not the share: on a busy machine the rest of a step takes any time.
+    assert least_ms <= waiting.share * waiting.step_ms <= most_ms
 
 
 def test_steps_of_another_session_that_are_not_sampled_are_no_wait():
