@@ -10,7 +10,6 @@ from tracker_adapters.terminal_text import say
 
 from debuggers.first_nan.origin import NonFiniteOrigin
 from debuggers.host_arrays.deferred import DeferredTensor
-from debuggers.page_files.saving import write_page
 from debuggers.wrappers.emission import page_contents
 
 ALERT = "first_nan"
@@ -105,6 +104,9 @@ class FirstNaNReporter:
         place = next(iter(origin.datapoints or origin.rows or (0,)))
         values = {role: DeferredTensor(sample).resolve() for role, sample in origin.samples.items()}
         contents = {place: {PAGE_DEBUGGER: {**answer.as_dict(), "values": values}}}
+        # joblib takes a tenth of the time until the first step, and most trainings have no NaN.
+        from debuggers.page_files.saving import write_page
+
         record = write_page(folder, self._pages, contents)
         self._pages += 1
         emitter.page(

@@ -1,16 +1,15 @@
 """What a user wants done about findings, as hooks."""
 
+from __future__ import annotations
+
 import difflib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tracker_adapters.artifacts import AlertLevel
 from tracker_adapters.emitter import Emitter
 
-from debuggers.conditional_hooks.builder import HookBuilder
-from debuggers.conditional_hooks.events import HookEvent
-from debuggers.conditional_hooks.hook import ConditionalHook
 from debuggers.conditional_hooks.vocabulary import HookAction, HookTrigger
 from debuggers.detectors.depth import ExplodingByDepth
 from debuggers.gradients.health import WEIGHED_KINDS
@@ -18,7 +17,12 @@ from debuggers.observed_training.invariants import INVARIANTS
 from stepscope.errors import SessionError
 from stepscope.runs.live_run import run_of
 
-Reaction: TypeAlias = str | type[Exception] | Callable[[HookEvent], Any]
+if TYPE_CHECKING:
+    from debuggers.conditional_hooks.builder import HookBuilder
+    from debuggers.conditional_hooks.events import HookEvent
+    from debuggers.conditional_hooks.hook import ConditionalHook
+
+Reaction: TypeAlias = str | type[Exception] | Callable[["HookEvent"], Any]
 """The name of an action, an exception to raise, or a function to call."""
 OnFinding: TypeAlias = Mapping[str, Reaction | Sequence[Reaction]]
 """What to do, by the kind of a finding, or by the lowest level: ``info``, ``warning`` or ``error``."""
@@ -80,6 +84,8 @@ def warn_of_unknown_kinds(hook: ConditionalHook, known: Iterable[str]) -> None:
 def _hook(key: object, reactions: object, kinds: set[str]) -> ConditionalHook:
     if not isinstance(key, str) or not key:
         raise SessionError(f"on_finding has the key {key!r}; expected the kind of a finding or a level")
+    from debuggers.conditional_hooks.builder import HookBuilder  # takes time, and most sessions have no such hook
+
     builder = HookBuilder(f"on_finding/{key}")
     if key in get_args(AlertLevel):
         builder.trigger(HookTrigger.ON_FINDING, level=key)  # type: ignore[arg-type]

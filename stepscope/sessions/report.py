@@ -15,12 +15,9 @@ from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.gradients.flow import GradientFlowAnalysis, finding_lines
 from debuggers.gradients.health import recommend
-from debuggers.pictures.html_page import framed
 from debuggers.tensors.lifetimes import TensorLeak
 from stepscope.diagnosing.wording import cause_lines
 from stepscope.report_pages.content import ReportContent
-from stepscope.report_pages.html import to_html
-from stepscope.report_pages.markdown import to_markdown
 from stepscope.sessions.coverage import Coverage
 from stepscope.sessions.governor import FLOOR_S, FREE_STEPS, Overhead
 from stepscope.sessions.instruments import Instruments
@@ -143,10 +140,14 @@ class DebugReport:
 
     def to_markdown(self, title: str = "stepscope") -> str:
         """Returns the report as Markdown: first the verdict, the three most likely causes and the health by area."""
+        from stepscope.report_pages.markdown import to_markdown
+
         return to_markdown(self._content(title))
 
     def to_html(self, title: str = "stepscope") -> str:
         """Returns the report as one HTML file, with pictures inside and without scripts."""
+        from stepscope.report_pages.html import to_html  # not before the first step
+
         return to_html(self._content(title))
 
     def _content(self, title: str) -> ReportContent:
@@ -157,6 +158,8 @@ class DebugReport:
 
     def to_notebook(self) -> str:
         """Returns the report as HTML for a notebook's cell: ``to_html`` in a frame that runs nothing."""
+        from debuggers.pictures.html_page import framed
+
         return framed(self.to_html(), _NOTEBOOK_HEIGHT)
 
     def _repr_html_(self) -> str:

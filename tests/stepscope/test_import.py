@@ -75,6 +75,22 @@ print(picture.width, picture.height)
     assert len(list((tmp_path / "run" / "local").rglob("*.png"))) == 1
 
 
+@pytest.mark.slow
+def test_the_first_watched_step_does_not_wait_for_what_writes_pages_reports_and_hooks(tmp_path):
+    kept_out = {"joblib", "ml_dtypes", "debuggers.conditional_hooks.builder", "stepscope.report_pages.html"}
+    code = f"""
+import sys, torch, stepscope
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+session = stepscope.watch(model, optimizer, config="full", run=stepscope.open_run("run", sinks=[]))
+model(torch.ones(4, 2)).mean().backward()
+optimizer.step()
+print(sorted({kept_out} & set(sys.modules)))
+"""
+    done = run_script(tmp_path, code)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
 def test_dir_lists_what_there_is_for_users():
     names = dir(stepscope)
     assert set(stepscope.__all__) <= set(names)
