@@ -19,6 +19,7 @@ from tracker_adapters.store.layout import DELIVERY_LOG, rank_folder
 from waiting import until
 
 import stepscope
+from stepscope.runs.unclosed import CLOSE_TIMEOUT_S
 
 
 def test_an_artifact_is_in_the_event_file_within_a_second(tmp_path):
@@ -56,7 +57,7 @@ def test_a_script_needs_no_spawn_guard(tmp_path):
         "run = stepscope.open_run('run', sinks=['local'])\n"
         "for step in range(20):\n"
         "    run.scalar('loss', 1 / (step + 1), step=step)\n"
-        "assert run.close()\n"
+        "assert run.close(60)\n"
     )
     # A file that is called like a package of a tracker must not be imported by the delivery process.
     (tmp_path / "wandb.py").write_text("raise SystemExit('imported the wrong wandb')")
@@ -135,9 +136,9 @@ def test_a_child_that_cannot_start_is_said_and_costs_nothing(tmp_path, monkeypat
     run = stepscope.open_run(tmp_path / "run", sinks=["local"])
     for step in range(10):
         run.scalar("loss", step, step=step)
-    assert not run.flush(2.5)
+    assert not run.flush(0.5)
+    until(lambda: "exit code 3" in caplog.text)
     assert not run.close(1.0)
-    assert "exit code 3" in caplog.text
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing"))
     stepscope.open_run(tmp_path / "run", sinks=["local"], resume=True).close(0)
     assert "cannot be started" in caplog.text
@@ -157,9 +158,9 @@ def test_a_child_that_reads_nothing_blocks_neither_opening_nor_close(tmp_path, m
     (child,) = delivery_processes(run=run.path)
     run.scalar("loss", 1, step=0)
     assert not run.close(0.5)
-    assert time.monotonic() - start < 5  # a pipe that nobody reads would block for ever
+    assert time.monotonic() - start < CLOSE_TIMEOUT_S / 2  # a pipe that nobody reads would block for ever
     child.kill()
-    psutil.wait_procs([child], timeout=30)
+    psutil.wait_procs([child], timeout=60)
 
 
 def test_a_closed_run_starts_no_process_again(tmp_path):

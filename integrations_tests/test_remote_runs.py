@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -198,12 +199,14 @@ def native_summary_writer(s3, url, mode):
     "mode", ["cut", *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("refuse", "busy", "hole", "stall"))]
 )
 def test_an_endpoint_that_fails_for_a_while_costs_nothing(s3, tmp_path, url, elsewhere, mode, *, fault_report):
-    before = s3.proxy.faults
-    with training(
-        tmp_path / "run", [], steps=STEPS, pauses=[5], at=url, close_timeout=1.0, environment=variables(s3, tmp_path)
-    ) as run:
+    before, last = s3.proxy.faults, STEPS - 1
+    options: dict[str, Any] = {"at": url, "close_timeout": 1.0, "environment": variables(s3, tmp_path)}
+    with training(tmp_path / "run", [], steps=STEPS, pauses=[5, last], **options) as run:
         run.wait_for_step(5)
         s3.proxy.fault = FAULTS[mode]
+        run.go_on()
+        run.wait_for_step(last)
+        until(lambda: stored_counts(next((tmp_path / "cache" / "runs").iterdir())) == emitted_by(STEPS))
         run.go_on()
         result = run.result()
         assert not result["complete"]

@@ -8,6 +8,7 @@ from faults import WHOLE, accounts, program, stored_counts
 from waiting import until
 
 import stepscope
+from stepscope.runs.unclosed import CLOSE_TIMEOUT_S
 
 pytestmark = pytest.mark.fault
 
@@ -60,7 +61,7 @@ def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path, fau
     assert found["stats"] == [wanted, wanted, 0]
     assert found["memory_mb"] < 64
     assert found["median_us"] < 25, "not a measurement: the machine is shared"
-    assert seconds < 2
+    assert seconds < CLOSE_TIMEOUT_S / 2
     assert stored_counts(folder) == {"scalar": SCALARS + 100, "image": IMAGES + 100}
     delivered = {name: account.delivered for name, account in accounts(folder).items()}
     assert delivered == {"local": wanted, "tensorboard": wanted, "StalledSink": 0}
@@ -78,6 +79,7 @@ print("opened")
 sys.stdin.readline()
 for step in range(1000):
     run.scalar("loss", float(step), step=step)
+assert run.flush_store(60)
 if {how == "close"}:
     start = time.monotonic()
     print("closed", run.close(1.0), time.monotonic() - start)
@@ -90,9 +92,9 @@ if {how == "close"}:
         if how == "close":
             _, complete, seconds = run.wait_for_line("closed").split()
             assert complete == "False"
-            assert float(seconds) < 2.0
+            assert float(seconds) < CLOSE_TIMEOUT_S / 2
             fault_report.add("close() while every sink hangs", recovery_s=float(seconds))
-        assert run.end(10) == 0, run.errors()
+        assert run.end() == 0, run.errors()
         kill(children)
     assert stepscope.read_run(folder).info.status == "finished"
     assert len(stepscope.read_run(folder).scalars("loss")) == 1000

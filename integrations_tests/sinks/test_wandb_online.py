@@ -58,8 +58,8 @@ def test_a_killed_service_is_an_error_and_a_new_run_takes_over(server_of_wandb, 
             sink.write(batch(step))
             sink.flush()
     sink.close()
-    assert time.monotonic() - started < 20
-    until(lambda: set(threading.enumerate()) <= threads, 10)
+    assert time.monotonic() - started < sdk_run.STOP_TIMEOUT_S
+    until(lambda: set(threading.enumerate()) <= threads)
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)
     sink = opened(options)
@@ -81,9 +81,9 @@ def test_a_service_that_hangs_is_killed_at_the_deadline(options, monkeypatch):
     services()[0].send_signal(signal.SIGSTOP)
     started = time.monotonic()
     sink.close()
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 25  # of 30 unless told otherwise
     assert not services()
     # The thread that waited for the service ends once the service has gone.
-    until(lambda: set(threading.enumerate()) <= threads, 10)
+    until(lambda: set(threading.enumerate()) <= threads)
     with pytest.raises(StartOver):
         WandbSink(**options).open(INFO, token)

@@ -14,7 +14,7 @@ EVERYTHING = {
     "enable_autograd_anomaly": True,
     "enable_grad_check": True,
     "grad_check_every": 1,
-    "grad_check_budget_s": 30.0,
+    "grad_check_budget_s": 3600.0,
     "enable_memory_debugging": True,
     "memory_tracking": True,
     "memory_profiling": True,

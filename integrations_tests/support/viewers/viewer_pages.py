@@ -35,11 +35,11 @@ def viewer(*runs: object, port: int = 0) -> Iterator[str]:
     thread = threading.Thread(target=server.run, args=(ready.set,))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(60)
         yield server.url
     finally:
         server.stop()
-        thread.join(30)
+        thread.join(60)
 
 
 @contextmanager
@@ -48,10 +48,10 @@ def viewer_page() -> Iterator[tuple[Page, list[str]]]:
     from playwright.sync_api import expect
 
     complaints: list[str] = []
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=60_000)
     with browser_page() as page:
         page.set_viewport_size({"width": 1280, "height": 800})
-        page.set_default_timeout(20_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         yield page, complaints

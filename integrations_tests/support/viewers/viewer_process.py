@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ENDS_WITHIN_S = 20.0
+ENDS_WITHIN_S = 60.0
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({missing!r})); from stepscope.cli import main; main()"
 
 
@@ -38,7 +38,7 @@ class Viewer:
             self.root + path, headers={name.replace("_", "-"): value for name, value in headers.items()}
         )
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.read(), dict(answer.headers)
         except urllib.error.HTTPError as error:
             return error.code, error.read(), dict(error.headers)

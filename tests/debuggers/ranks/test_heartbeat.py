@@ -1,5 +1,6 @@
 """A heartbeat is stored while a rank lives, and its stack once for each stop."""
 
+import re
 import threading
 
 import pytest
@@ -11,15 +12,17 @@ from debuggers.ranks.heartbeat import HANG_S, VARIABLE, Heartbeat, hang_seconds
 
 
 class Told(MemoryEmitter):
-    """Says when a text, and when a number of scalars, has come."""
+    """Says when a text of a step, and when a number of scalars, has come."""
 
-    def __init__(self):
+    def __init__(self, awaited_step=0):
         super().__init__()
+        self.awaited_step = awaited_step
         self.stack, self.beats = threading.Event(), threading.Semaphore(0)
 
     def text(self, name, text, *, step=None):
         super().text(name, text, step=step)
-        self.stack.set()
+        if step == self.awaited_step:
+            self.stack.set()
 
     def scalar(self, name, value, *, step=None):
         super().scalar(name, value, step=step)
@@ -27,17 +30,16 @@ class Told(MemoryEmitter):
 
 
 def test_a_stop_is_told_once_with_the_place_in_the_users_code():
-    emitter = Told()
+    emitter = Told(awaited_step=7)
     heartbeat = Heartbeat(emitter, hang_s=0.05)
-    heartbeat.step(7)
-    assert emitter.stack.wait(10)
+    heartbeat.step(7)  # this thread may be late with it, which is a stop of its own
+    assert emitter.stack.wait(60)
     for _ in range(5):
-        assert emitter.beats.acquire(timeout=10)
+        assert emitter.beats.acquire(timeout=60)
     heartbeat.close()
-    texts = [one for one in emitter.artifacts if one.name == STACK_NAME]
-    assert [one.step for one in texts] == [7]
-    assert texts[0].text.startswith("last step: 7\nseconds since: 0\ncollectives: -1\nin: test_heartbeat.py, line ")
-    assert "test_a_stop_is_told_once" in texts[0].text
+    (told,) = [one.text for one in emitter.artifacts if one.name == STACK_NAME and one.step == 7]
+    assert re.match(r"last step: 7\nseconds since: \d+\ncollectives: -1\nin: test_heartbeat.py, line ", told)
+    assert "test_a_stop_is_told_once" in told
     assert {one.name for one in emitter.artifacts} == {STACK_NAME, HEARTBEAT_NAME}
 
 
@@ -45,10 +47,12 @@ def test_a_pause_is_no_stop():
     emitter = Told()
     heartbeat = Heartbeat(emitter, hang_s=0.02)
     heartbeat.pause()
-    assert emitter.beats.acquire(timeout=10)
-    emitter.stack.clear()  # this thread may have been late with the pause
+    while emitter.beats.acquire(blocking=False):  # this thread may have been late with the pause
+        pass
+    assert emitter.beats.acquire(timeout=60)
+    emitter.stack.clear()  # what was told before the pause has come before this beat
     for _ in range(8):
-        assert emitter.beats.acquire(timeout=10)
+        assert emitter.beats.acquire(timeout=60)
     heartbeat.close()
     assert not emitter.stack.is_set()
 

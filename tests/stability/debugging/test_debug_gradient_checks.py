@@ -13,7 +13,7 @@ class TestGradientChecks:
     """One module a turn."""
 
     def test_models_that_take_turns_are_checked_both(self):
-        manager = stability(enable_grad_check=True, grad_check_every=3)
+        manager = stability(enable_grad_check=True, grad_check_every=3, grad_check_budget_s=3600.0)
         first, second = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 1))
         manager.start_debug_session("turns")
         for number in range(24):
@@ -30,7 +30,7 @@ class TestGradientChecks:
 
     def test_a_layer_that_was_exchanged_has_its_turn_and_the_old_one_has_not(self):
         model = nn.Sequential(nn.Linear(4, 4))
-        manager = stability(enable_grad_check=True, grad_check_every=1, grad_check_budget_s=30.0)
+        manager = stability(enable_grad_check=True, grad_check_every=1, grad_check_budget_s=3600.0)
         manager.start_debug_session("exchanged")
         train(model, manager, steps=3)
         old, model[0] = model[0], WrongLayer()
@@ -46,7 +46,7 @@ class TestGradientChecks:
     def test_every_module_has_its_turn_and_the_wrong_one_is_told_once(self):
         emitter = MemoryEmitter()
         model = nn.Sequential(nn.Linear(4, 6), WrongLayer(), nn.Linear(6, 1))
-        manager = stability(emitter, enable_grad_check=True, grad_check_every=1, grad_check_budget_s=30.0)
+        manager = stability(emitter, enable_grad_check=True, grad_check_every=1, grad_check_budget_s=3600.0)
         manager.start_debug_session("turns")
 
         results = train(model, manager, steps=8)
@@ -82,7 +82,7 @@ class TestGradientChecks:
         assert 2 <= len(profiles) < 400
 
     def test_checks_come_at_their_interval(self):
-        manager = stability(enable_grad_check=True, grad_check_every=3, grad_check_budget_s=30.0)
+        manager = stability(enable_grad_check=True, grad_check_every=3, grad_check_budget_s=3600.0)
         manager.start_debug_session("interval")
 
         results = train(Network(), manager, steps=8)
@@ -110,7 +110,7 @@ class TestGradientChecks:
     def test_a_module_that_is_not_called_gives_its_turn_away(self):
         model = Network()
         model.spare = nn.Linear(2, 2)
-        manager = stability(enable_grad_check=True, grad_check_every=2, grad_check_budget_s=30.0)
+        manager = stability(enable_grad_check=True, grad_check_every=2, grad_check_budget_s=3600.0)
         manager.start_debug_session("spare")
 
         train(model, manager, steps=11)

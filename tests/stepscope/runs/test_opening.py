@@ -17,6 +17,7 @@ from tracker_adapters.testing import FailingSink, MemorySink, StalledSink
 from waiting import in_threads, until
 
 import stepscope
+from stepscope.runs.unclosed import CLOSE_TIMEOUT_S
 
 
 def emit_some(run, steps):
@@ -112,17 +113,17 @@ def test_a_stalled_sink_costs_the_caller_nothing_and_close_keeps_its_deadline(tm
     run.scalar("loss", 0, step=0)
     assert stalled.entered.wait(60)
     spent = []
-    for first in range(1, 10_001, 2500):  # a busy machine may hold up some of them
+    for first in range(1, 10_001, 100):  # a busy machine may hold up most of them
         start = time.monotonic()
-        for step in range(first, first + 2500):
+        for step in range(first, first + 100):
             run.scalar("loss", step, step=step)
         spent.append(time.monotonic() - start)
-    assert min(spent) < 0.25
+    assert min(spent) < 0.01
     until(lambda: len(good.artifacts) == 10_001)
     assert not run.flush(0.2)
     start = time.monotonic()
     assert not run.close(1.0)
-    assert time.monotonic() - start < 2.0
+    assert time.monotonic() - start < CLOSE_TIMEOUT_S / 2  # the sink is stalled until the test ends
     assert run.stats.sinks["StalledSink"].pending == 10_001
     stalled.release.set()
 
@@ -268,7 +269,7 @@ def test_a_ledger_that_breaks_is_mended_and_never_reaches_the_training(tmp_path,
     sink = MemorySink()
     with stepscope.open_run(tmp_path, sinks=[sink]) as run:
         emit_some(run, range(5))
-        assert run.flush()
+        assert run.flush(60)
         ledger = sqlite3.connect(rank_folder(tmp_path, 0) / DELIVERY_DATABASE)
         ledger.execute("DROP TABLE cursor")
         ledger.close()

@@ -36,10 +36,14 @@ def test_a_wait_is_told_once_with_the_folder_and_how_to_measure_it(said):
     assert said().count("\n") == 1
 
 
-def test_what_is_waited_for_now_is_named(said):
+def test_what_is_waited_for_now_is_named(said, monkeypatch):
+    monkeypatch.setattr(slow_folders, "TELL_AFTER_S", 300.0)
+    before = set(threading.enumerate())
     with told_when_slow("closing the run", "runs/exp1") as waits_for:
+        (timer,) = set(threading.enumerate()) - before
         waits_for("its sinks: local")
-        assert said.line() == "stepscope: closing the run in runs/exp1 has waited 0.05 s for its sinks: local\n"
+        timer.function()  # the time is over
+        assert said() == "stepscope: closing the run in runs/exp1 has waited 300 s for its sinks: local\n"
 
 
 def test_a_url_is_no_folder_that_the_doctor_measures(said):

@@ -24,6 +24,11 @@ def _on(monkeypatch):
     monkeypatch.delenv("LOCAL_RANK", raising=False)
 
 
+def busy_s(process):
+    """The seconds that a process has used of processors."""
+    return sum(process.cpu_times()[:2])
+
+
 def sampling():
     return [thread for thread in threading.enumerate() if thread.name == "stepscope-system"]
 
@@ -90,29 +95,35 @@ def test_of_several_ranks_on_a_machine_one_tells_of_the_machine(tmp_path, monkey
 
 
 def test_processes_that_this_one_started_count():
-    processes = Processes()
+    processes, own = Processes(), psutil.Process()
     dict(processes.sample(1.0))
+    begun_s = busy_s(own)
     alone = dict(processes.sample(1.0))
     busy = "import sys, time\nwhile time.process_time() < 0.1: pass\nprint('up', flush=True)\nsys.stdin.read()"
     child = subprocess.Popen([sys.executable, "-c", busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         child.stdout.readline()
+        least_s = busy_s(psutil.Process(child.pid))
         both = dict(processes.sample(1.0))
+        most_s = busy_s(own) - begun_s + busy_s(psutil.Process(child.pid))
     finally:
         child.communicate()
     assert both["process/threads"] == alone["process/threads"] + 1
     assert both["process/memory_bytes"] > alone["process/memory_bytes"]
-    assert 8 <= both["process/cpu_percent"] < 50
+    assert least_s > 0.05
+    assert 100 * least_s - 1 < both["process/cpu_percent"] < 100 * most_s + 1
 
 
 def test_time_on_processors_is_that_since_the_sample_before():
-    processes = Processes()
+    processes, own = Processes(), psutil.Process()
+    begun_s = busy_s(own)
     dict(processes.sample(1.0))
-    before = psutil.Process().cpu_times()
-    while psutil.Process().cpu_times().user - before.user < 0.1:
+    before_s = busy_s(own)
+    while busy_s(own) - before_s < 0.1:
         sum(range(10_000))
+    least_s = busy_s(own) - before_s
     found = dict(processes.sample(0.5))["process/cpu_percent"]
-    assert 20 <= found < 60  # 0.1 s and a little more, of half a second
+    assert 200 * least_s - 1 < found < 200 * (busy_s(own) - begun_s) + 1
 
 
 def test_rates_of_the_machine_begin_with_the_second_sample():

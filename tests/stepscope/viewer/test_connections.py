@@ -159,12 +159,12 @@ def test_parts_of_a_request_put_its_deadline_off_no_further(folder, monkeypatch)
 
 
 def test_who_does_not_take_an_answer_is_not_waited_for(folder, monkeypatch):
-    monkeypatch.setattr(connections, "KEEP_ALIVE_S", 1.0)
-    monkeypatch.setattr(connections, "LEAST_BYTES_A_SECOND", 10**9)
     with serving(folder) as server:
         (run,) = json.loads(asked(server, "runs")[1])["runs"]
         address = f"series?run={run['key']}&name=loss&width=20000"
         whole = len(asked(server, address)[1])
+        monkeypatch.setattr(connections, "KEEP_ALIVE_S", 1.0)
+        monkeypatch.setattr(connections, "LEAST_BYTES_A_SECOND", 10**9)
         request = f"GET /api/{address} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
         with connected(server, request * 20, receive_bytes=4096) as one:
             assert one.recv(1)

@@ -3,12 +3,20 @@
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
+import pytest
 from tracker_adapters.artifacts import Text
 from tracker_adapters.store.writing import emit_queue
 from tracker_adapters.store.writing.emit_queue import SCALAR_BYTES, EmitQueue
 
 ROW = ("loss", 0, 0, 1.0)
+
+
+@pytest.fixture
+def never_stalled(monkeypatch):
+    """However long the machine stops: the writer counts as one that gets on."""
+    monkeypatch.setattr(emit_queue, "STALL_S", 3600.0)
 
 
 def filled(rows):
@@ -18,11 +26,13 @@ def filled(rows):
     return queue
 
 
-def test_a_writer_that_makes_room_is_waited_for():
+@pytest.mark.usefixtures("never_stalled")
+def test_a_writer_that_makes_room_is_waited_for(monkeypatch):
+    monkeypatch.setattr(emit_queue, "FULL_QUEUE_WAIT_S", 60.0)
     queue = filled(3)
 
     def make_room():
-        items = queue.take(5)
+        items = queue.take(60)
         queue.settle(stored=len(items), nbytes=len(items) * SCALAR_BYTES)
 
     writer = threading.Thread(target=make_room)
@@ -33,6 +43,7 @@ def test_a_writer_that_makes_room_is_waited_for():
     assert (counts.emitted, counts.stored, counts.queued, counts.lost) == (4, 3, 1, {})
 
 
+@pytest.mark.usefixtures("never_stalled")
 def test_a_writer_that_got_nowhere_for_long_is_not_waited_for(monkeypatch):
     """A dead disk costs the training two seconds in all, not 50 ms an artifact."""
     queue = filled(3)
@@ -71,7 +82,7 @@ def test_a_forked_child_is_told_even_where_warnings_are_errors():
 def test_a_thread_that_emits_without_pause_lets_the_writer_have_the_interpreter(monkeypatch):
     """From half full on; before, no emit waits for anything."""
     pauses: list[float] = []
-    monkeypatch.setattr(emit_queue.time, "sleep", pauses.append)
+    monkeypatch.setattr(emit_queue, "time", SimpleNamespace(sleep=pauses.append, monotonic=lambda: 0.0))
     queue = EmitQueue(20_000 * SCALAR_BYTES, stored=0)
     for _ in range(10_000):
         queue.put(ROW, 0)

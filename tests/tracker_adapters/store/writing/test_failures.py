@@ -109,7 +109,8 @@ def test_a_segment_that_cannot_be_opened_stores_nothing_twice(run_folder, caplog
     obstacle.mkdir()
     for step in range(3000):
         emitter.scalar("loss", step, step=step)
-    assert store.flush(60)
+    # A busy machine commits them in parts, of which the first one may fill the segment.
+    until(lambda: "retrying" in caplog.text or store.counts().queued == 0)
     emitter.scalar("loss", 3000, step=3000)
     until(lambda: "retrying" in caplog.text)
     obstacle.rmdir()
