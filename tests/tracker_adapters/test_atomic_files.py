@@ -121,7 +121,7 @@ def test_of_several_writers_at_once_each_writes_a_whole_file(tmp_path):
     ready = threading.Barrier(len(contents))
 
     def write(content):
-        ready.wait(10)
+        ready.wait(60)
         for _ in range(20):
             write_atomically(tmp_path, "a", content, sync="nothing")
 

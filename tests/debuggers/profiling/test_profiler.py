@@ -68,7 +68,7 @@ def test_each_thread_has_its_own_timers(profiler):
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     profiler.end_timer("load")
 
     assert failures == []
