@@ -112,7 +112,7 @@ def outputs(tmp_path_factory):
         capture_output=True,
         cwd=folder,
         env=kept | {"PYTHONPATH": path, "SERVICE_TOKEN": secret("in the environment")},
-        timeout=200,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -45,10 +45,11 @@ for idx in range(3):
 """
 
 
-def kill_after_first_page(folder, delay_s):
+def kill_after_pages(folder, pages, delay_s):
     arguments = [sys.executable, "-c", WRITE_FOREVER, str(folder)]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "page\n"
+        for _ in range(pages):
+            assert process.stdout.readline() == "page\n"
         time.sleep(delay_s)  # the moment of the kill is what is random here
         process.kill()
 
@@ -89,7 +90,7 @@ def test_kill_at_random_moments_leaves_no_invalid_page_and_no_wrong_index(tmp_pa
     moments = random.Random(7)
     pages = epochs = 0
     for attempt in range(KILLS):
-        kill_after_first_page(tmp_path / str(attempt), moments.uniform(0, 0.2))
+        kill_after_pages(tmp_path / str(attempt), moments.randint(1, 16), moments.uniform(0, 0.01))
         folders = sorted((tmp_path / str(attempt)).iterdir(), key=lambda folder: int(folder.name[6:]))
         assert [folder.name for folder in folders] == [f"epoch_{epoch}" for epoch in range(len(folders))]
         for epoch, folder in enumerate(folders):
@@ -100,7 +101,7 @@ def test_kill_at_random_moments_leaves_no_invalid_page_and_no_wrong_index(tmp_pa
 
 
 def test_the_next_process_takes_over_what_a_killed_one_left(tmp_path):
-    kill_after_first_page(tmp_path, 0.01)
+    kill_after_pages(tmp_path, 1, 0.01)
     folder = tmp_path / "epoch_0"
     (folder / ".page_7.pkl.part").write_bytes(b"half a page")
     clear_pages(folder)

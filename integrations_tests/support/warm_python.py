@@ -48,7 +48,7 @@ class WarmPython:
         self._connection.close()
 
     def run(
-        self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], timeout_s: float = 240.0
+        self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], timeout_s: float = 600.0
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program.
 
@@ -86,7 +86,7 @@ class WarmPython:
         ranks: int = 2,
         environment: Mapping[str, str] = os.environ,
         succeeds: bool = True,
-        timeout_s: float = 200.0,
+        timeout_s: float = 600.0,
     ) -> None:
         """Runs a program as several ranks, by torchrun's launcher.
 

@@ -26,6 +26,7 @@ class HangingOnce(LocalFileSystem):
         hung = Path(os.environ["HUNG"])
         if not hung.exists():
             hung.touch()
+            upload.HANG_S = 0.1  # only from now on: on a busy machine anything else may take as long
             threading.Event().wait()
         super().put_file(*arguments, **options)
 
@@ -34,7 +35,7 @@ class HangingOnce(LocalFileSystem):
         return str(path).removeprefix("hangs://")
 
 fsspec.register_implementation("hangs", HangingOnce)
-upload.HANG_S = 1.0
+upload.HANG_S = 3600.0
 upload.main()
 """
 
