@@ -169,7 +169,8 @@ def test_a_run_whose_folder_goes_away_trains_on(tmp_path, how, fault_report):
     lost = emitted_by(300).total() - emitted_by(101).total()
     assert not found["complete"]
     assert (found["stored"], found["lost"]) == (emitted_by(101).total(), {"store_not_writable": lost})
-    told = [line for line in run.errors().splitlines() if "a day at this pace" not in line]
+    besides = ("a day at this pace", " has waited 5 s for ")  # the latter on a busy machine
+    told = [line for line in run.errors().splitlines() if not any(one in line for one in besides)]
     assert [line for line in told if "lost and not in the run store" in line] == told[-1:]  # when the run is closed
     told.pop()
     assert sum("was deleted or moved; retrying" in line for line in told) == 1

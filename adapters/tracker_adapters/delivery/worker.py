@@ -94,12 +94,16 @@ class DeliveryWorker:
     def run(self) -> Outcome:
         """Delivers until everything is delivered and the run has ended, or ``stopping`` is set."""
         lease = FileLock(self._folder / f"{self.key}.lock")
-        # The delivery of an attempt that crashed may still drain; it continues with this attempt, perhaps to its end.
-        while not lease.acquire():
-            if not self._wait_for_lease:
-                return "busy"
-            if self.stopping.wait(POLL_INTERVAL_S):
-                return "stopped"
+        try:
+            # The delivery of an attempt that crashed may still drain; it continues with this attempt, perhaps to its
+            # end.
+            while not lease.acquire():
+                if not self._wait_for_lease:
+                    return "busy"
+                if self.stopping.wait(POLL_INTERVAL_S):
+                    return "stopped"
+        except FileNotFoundError:  # the run was deleted or moved before a slow machine came to this
+            return "gave_up"
         try:
             while not self.stopping.is_set():
                 try:

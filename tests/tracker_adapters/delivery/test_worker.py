@@ -1,5 +1,6 @@
 """A worker between a real store and sinks that misbehave."""
 
+import shutil
 import threading
 from contextlib import contextmanager
 
@@ -202,6 +203,14 @@ def test_a_second_delivery_of_the_same_sink_is_busy_or_waits(store):
         sink.release.set()
         waiting.join(60)
         assert outcome == ["done"]
+
+
+def test_a_run_that_was_deleted_before_delivery_began_is_given_up(store):
+    fill(store, ["loss"])
+    worker = worker_of(store, MemorySink(), until="end")
+    shutil.rmtree(store.run_folder)
+    assert worker.run() == "gave_up"
+    assert not store.run_folder.exists()
 
 
 def test_a_call_that_does_not_return_is_seen_and_recorded(store):
