@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from debuggers.diagnosis.cause import Cause
-from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.evidence import Evidence
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.joined_optimizers import members_of
 from debuggers.torch_import import torch
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from debuggers.activations.monitor import ActivationMonitor
     from debuggers.conditional_hooks.hooks import ConditionalHooks
     from debuggers.detectors import Finding
-    from debuggers.diagnosis.evidence import Evidence
     from debuggers.gradients.debugger import GradientDebugger
     from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
     from debuggers.profiling.profiler import PerformanceProfiler
@@ -118,6 +117,8 @@ class SessionView:
         evidence: Evidence | None = None
         with self._isolation.guard("looking for causes"):
             evidence = self._diagnosis.evidence(findings)
+            from debuggers.diagnosis.rules.diagnose import diagnose  # the first step does not wait for all rules
+
             causes = diagnose(evidence)
         tools: ToolReport | None = None
         with self._isolation.guard("reporting what the tools know"):
