@@ -13,6 +13,10 @@ from debuggers.diagnosis.derived.relation import CHANCE, FEWEST
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, POSITIVE, LossFacts
 
+_WITHOUT_LOGARITHM = (
+    "Add", "Baddbmm", "Bmm", "Convolution", "Div", "Linear", "Mean", "Mm", "Mul", "Native", "Slow", "Sum"
+)  # fmt: skip
+"""How the names of operators begin that put out no logarithms: products, sums and norms."""
 _OF_SHARES = ("sigmoid", "hardsigmoid", "softmax")
 FAR = 2.0
 """Times the most frequent class's share from which an accuracy is far above it."""
@@ -76,10 +80,10 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
     elif loss.kind == "bce_with_logits" and loss.before in ("sigmoid", "hardsigmoid", "softmax", "tanh", "hardtanh"):
         argument.add(CERTAIN, f"binary_cross_entropy_with_logits expects logits but gets the output of {loss.before}")
         argument.advice = f"Remove {loss.before} from the model's end, or use BCELoss."
-    elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid") and not _ends_in_logarithm(loss):
+    elif loss.kind == "nll" and loss.before not in ("log_softmax", "log_sigmoid") and _has_no_logarithm(loss):
         argument.add(STRONG, f"nll_loss expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Use cross_entropy, or apply log_softmax before nll_loss."
-    elif loss.kind == "kl_div" and not _ends_in_logarithm(loss) and "log" not in loss.before:
+    elif loss.kind == "kl_div" and "log" not in loss.before and _has_no_logarithm(loss):
         argument.add(STRONG, f"kl_div expects log-probabilities but gets {loss.before or 'plain'} outputs")
         argument.advice = "Apply log_softmax to the first argument of kl_div."
     elif (taken := _exponentiated(loss)) is not None:
@@ -144,9 +148,13 @@ def _are_pairs(evidence: Evidence, loss: LossFacts) -> bool:
     return len(shape) == 2 and shape[0] == shape[1] and outputs is not None and outputs.shape != shape
 
 
-def _ends_in_logarithm(loss: LossFacts) -> bool:
-    """Whether a logarithm stands between the model's end and the loss, or is that end, as of a mixture's shares."""
-    return any(node.startswith("Log") for node in loss.nodes)
+def _has_no_logarithm(loss: LossFacts) -> bool:
+    """Whether no logarithm stands between the model's end and the loss, and that end is none.
+
+    Of the last operator that was seen it must be known: compiled code, or what joins several results, may hold one.
+    """
+    is_known = bool(loss.before) or any(node.startswith(_WITHOUT_LOGARITHM) for node in loss.nodes[-1:])
+    return is_known and not any(node.startswith("Log") for node in loss.nodes)
 
 
 def _exponentiated(loss: LossFacts) -> str | None:

@@ -39,6 +39,30 @@ def reshaped_back(node: Any, place: int) -> int | None:
     return next(found, None)
 
 
+def shape_by_classes(comparison: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape of what a loss compares with its classes in dimension 1, where ``comparison`` tells them.
+
+    A loop may reshape log-probabilities for ``nll_loss``, or pick from the last of several dimensions.
+    """
+    node, place = _picked_from(comparison)
+    taken = () if node is None else shape_of(node)
+    if place is None or len(taken) < 2 or (place == 1 and taken[:2] == shape[:2]):
+        return shape
+    return math.prod(taken[:place] + taken[place + 1 :]), taken[place]
+
+
+def _picked_from(comparison: Any) -> tuple[Any, int | None]:
+    """What ``nll_loss``, or what gathers the targets' classes, picks from, and the dimension of the classes."""
+    name, inner = operator(comparison), operands(comparison)
+    node = inner[0] if len(inner) == 1 else None
+    length = 0 if node is None else len(shape_of(node))
+    if name.startswith("NllLoss") and length:
+        return node, min(1, length - 1)
+    if name in _PICKING:
+        return node, dimension_of(saved_value(comparison, "dim"), length)
+    return node, None
+
+
 def other_softmax_dim(comparison: Any) -> int | None:
     """The dimension that a softmax goes over, where what follows takes its classes along another one; else None.
 
@@ -48,16 +72,7 @@ def other_softmax_dim(comparison: Any) -> int | None:
     Args:
         comparison: ``nll_loss`` or what gathers the targets' classes: its classes stand in its dimension 1, or ``dim``.
     """
-    name, inner = operator(comparison), operands(comparison)
-    node = inner[0] if len(inner) == 1 else None
-    length = 0 if node is None else len(shape_of(node))
-    place: int | None
-    if name.startswith("NllLoss"):
-        place = min(1, length - 1)
-    elif name in _PICKING:
-        place = dimension_of(saved_value(comparison, "dim"), length)
-    else:
-        return None
+    node, place = _picked_from(comparison)
     for _ in range(_FURTHEST):
         if node is None or place is None or place < 0:
             return None

@@ -10,7 +10,7 @@ from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import activation_of, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
-from debuggers.observed_training.graphs.dimensions import other_softmax_dim
+from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_by_classes
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     is_leaf,
@@ -19,6 +19,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
     shape_of,
     unexpanded_shape,
 )
+from debuggers.observed_training.graphs.loss_formulas import PICKING
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
 from debuggers.signals.batch_statistics import IGNORED
@@ -142,6 +143,11 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term, outputs_shape)
+    softmax_dim = None
+    if term.kind in ("nll", "cross_entropy"):
+        softmax_dim = other_softmax_dim(term.comparison)
+        if softmax_dim is None:
+            outputs_shape = shape_by_classes(term.comparison, outputs_shape)
     squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES else ("", 0.0)
     facts = LossFacts(
         kind=term.kind,
@@ -153,7 +159,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         bounded_by=squashing,
         times=times,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
-        softmax_dim=other_softmax_dim(term.comparison) if term.kind in ("nll", "cross_entropy") else None,
+        softmax_dim=softmax_dim,
         outputs_shape=outputs_shape,
         targets_shape=targets_shape,
         broadcast=broadcast,
@@ -202,10 +208,16 @@ def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
             in_model = node_number(node) in outputs
         name, inner = operator(node), operands(node)
         before = activation_of(name, node)
-        if before or name not in PASSING or len(inner) != 1:
+        passes = len(inner) == 1 and (name in PASSING or name in PICKING)
+        if before or not (passes or _joins_alike(name, inner)):
             break
         node = inner[0]
     return nodes, before, in_model
+
+
+def _joins_alike(name: str, inner: list[Any]) -> bool:
+    """Whether a node joins results of one operator, such as the log-softmax of each step of a sequence."""
+    return name in ("Cat", "Stack") and len({operator(one) for one in inner}) == 1
 
 
 def _reaches(root: Any, outputs: Container[int]) -> bool:
