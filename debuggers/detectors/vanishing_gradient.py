@@ -15,7 +15,8 @@ class VanishingGradient(Detector):
 
     ``ZeroGradient`` reports gradients that are zero everywhere. A bias is ignored while another parameter of its
     module gets gradient, or has none to get: before a normalisation layer, or for attention keys, it has none by
-    construction. A NaN mean, of a tensor without finite elements, does not break the rule.
+    construction. At single steps a gradient may be as small by chance, as where a policy is certain of an action. A NaN
+    mean, of a tensor without finite elements, does not break the rule.
     """
 
     kind = "vanishing_gradient"
@@ -24,10 +25,11 @@ class VanishingGradient(Detector):
     judged = "mean_magnitude"
     rule = (
         "0 < mean |g| < 1e-7 (VanishingGradient of SageMaker Debugger), and < 1e-3 times the largest mean of a tensor "
-        "of the model (the ratio of AutoTrainer)"
+        "of the model (the ratio of AutoTrainer), at 3 observed steps in a row"
     )
     evidence = "mean |g| {value:.2g} is below {threshold:.2g}"
     worst = np.fmin
+    consecutive_steps = 3
     threshold = 1e-7
     share = 1e-3
 

@@ -124,11 +124,18 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BatchFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
-    """Shape and dtype of a tensor of the first batch; ``integer`` targets are class indices."""
+    """Shape and dtype of a tensor of the first batch.
+
+    Attributes:
+        shape, dtype: Its own.
+        integer: Whether it holds whole numbers, as targets that are class indices.
+        requires_grad: Of inputs, whether the loop asks for their gradients, as at points of a differential equation.
+    """
 
     shape: tuple[int, ...] = ()
     dtype: str = ""
     integer: bool = False
+    requires_grad: bool = False
 
 
 class InvariantFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
@@ -156,6 +163,8 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         loss: What the loss's graph shows; None if it was not seen.
         inputs, outputs, targets: The first batch's; None if not seen.
         backward_passes: The most frequent number of backward passes a step.
+        joins_calls: Whether most backward passes go through more than two calls of the model, as where a loop acts on
+            each output, or calls it for each part of a sequence: the first call's inputs are not the batch.
         trained_with_others: Whether backward passes of other models come between its steps, as in a GAN.
         trained_in_parts: Whether another session of the process trained parameters that are frozen here.
         eval_steps: Training steps in eval mode, though the model has layers that act otherwise there.
@@ -185,6 +194,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     outputs: BatchFacts | None = None
     targets: BatchFacts | None = None
     backward_passes: int = 1
+    joins_calls: bool = False
     trained_with_others: bool = False
     trained_in_parts: bool = False
     eval_steps: int = 0

@@ -5,6 +5,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from msgspec.structs import replace as with_fields
+
 from debuggers.diagnosis.facts import BatchFacts
 from debuggers.host_arrays.readable import is_dense
 from debuggers.instrumentation.hooks import Hooks
@@ -191,7 +193,7 @@ class ForwardCalls:
     def _see_first(self, tensor: torch.Tensor) -> None:
         """Takes the first tensor of a call that is looked at closely."""
         if self.inputs is None or follows_single_row(self.inputs.shape, tensor.shape):
-            self.inputs = batch_facts(tensor)
+            self.inputs = with_fields(batch_facts(tensor), requires_grad=tensor.requires_grad)
         kind = tensor.device.type
         is_on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
         self.autocast = torch.get_autocast_dtype(kind) if is_on else None

@@ -109,7 +109,7 @@ class TrainingObserver:
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
         self._looks_closely = is_sampled(0)
-        self._clipped = self._others = 0
+        self._clipped = self._others = self._joined = 0
         self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
@@ -231,6 +231,7 @@ class TrainingObserver:
                 outputs=self.calls.first_outputs,
                 targets=self._losses.targets,
                 backward_passes=self.passes.usual_passes,
+                joins_calls=2 * self._joined > self._steps,
                 trained_with_others=_OFTEN * self._others > self._steps,
                 trained_in_parts=watch is not None and bool(watch.roles().trained_elsewhere),
                 eval_steps=eval_steps,
@@ -283,6 +284,7 @@ class TrainingObserver:
         if zeroed is not None:
             invariants.check("gradients_zeroed", step, broken=not zeroed)
         alternates = self._rounds is not None and self._rounds.alternates
+        self._joined += len(self.calls.sizes) > 2 * max(1, passes.passes)
         if len(self.calls.sizes) > 1 and passes.passes > 1 and not alternates:
             invariants.check("micro_batch_size_constant", step, broken=len(set(self.calls.sizes)) > 1)
         if self.calls.autocast is not None:

@@ -99,12 +99,21 @@ def dead_share(values: torch.Tensor) -> torch.Tensor | float:
     """
     if values.numel() > WHOLE_LAYER:
         values = values[:: -(-values.numel() // WHOLE_LAYER)]
-    units = 1 if values.ndim >= 4 else values.ndim - 1
+    units = _units_of(values)
     others = [axis for axis in range(values.ndim) if axis != units]
     if values.is_cpu and others and values.numel() > 2 * _FIRST:
         return _dead_on_host(values, units, others)
     largest = values.amax(others) if others else values
     return (largest <= 0).double().mean()
+
+
+def elements_of_a_unit(values: torch.Tensor) -> int:
+    """Returns how many elements each unit has, as ``dead_share`` counts units."""
+    return values.numel() // max(1, values.shape[_units_of(values)])
+
+
+def _units_of(values: torch.Tensor) -> int:
+    return 1 if values.ndim >= 4 else values.ndim - 1
 
 
 def _dead_on_host(values: torch.Tensor, units: int, others: list[int]) -> float:

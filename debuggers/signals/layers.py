@@ -24,6 +24,7 @@ from debuggers.signals.layer_statistics import (
     STATISTICS,
     as_arrays,
     dead_share,
+    elements_of_a_unit,
     groups_of_one_shape,
     statistics_of,
     statistics_on_host,
@@ -39,7 +40,10 @@ from debuggers.utils import tensors_in
 MOST_LAYERS = 500
 MOST_ELEMENTS = 1 << 14
 NEAR = 0.01
+FEWEST = 4
+"""Elements of a unit from which one without a positive element counts: of fewer, half of them have none by chance."""
 SIGNALS = (*STATISTICS, "saturated", "dead_units")
+_FLOAT32 = 1e-6
 _TANH, _SIGMOID = math.atanh(1 - NEAR), math.log(1 / NEAR - 1)
 
 
@@ -165,7 +169,8 @@ class LayerSignals:
                 else:
                     own = _Described(output, _copied(sampled_rows(values, MOST_ELEMENTS)))
                 self._samples[name] = own.sample
-                if kind == "relu" or (not kind and (self._readers is None or self._readers.get(name) == "relu")):
+                reads = kind or ("relu" if self._readers is None else self._readers.get(name))
+                if reads == "relu" and elements_of_a_unit(values) >= FEWEST:
                     if own.dead is None:
                         # A unit without a positive element has none either once it is rectified.
                         rectified = latest if isinstance(module, RECTIFIERS) and args else None
@@ -191,7 +196,10 @@ class LayerSignals:
                 near = (sample < bounds[0]) | (sample > bounds[1])
                 signals["saturated"][name] = float(np.count_nonzero(near) / near.size)
             if reader == "relu" and f"dead/{name}" in arrays:
-                signals["dead_units"][name] = float(arrays[f"dead/{name}"])
+                share = float(arrays[f"dead/{name}"])
+                # Of some units, rows that are all alike say nothing: such as the first token of sentences.
+                if share == 1 or not _are_alike(signals, name):
+                    signals["dead_units"][name] = share
             if f"again/{name}" in arrays:  # a recurrence begins with a state of zeros
                 del signals["output_zeros"][name]
         for signal, of_layers in signals.items():
@@ -241,6 +249,12 @@ class _Taken:
     on_host: dict[str, torch.Tensor]
     groups: list[list[str]]
     deferred: DeferredValues
+
+
+def _are_alike(signals: dict[str, dict[str, float]], name: str) -> bool:
+    """Whether a layer puts out the same for all rows, but for the rounding of float32."""
+    between, size = signals["output_batch_std"].get(name), signals["output_std"].get(name, 0.0)
+    return between is not None and between <= _FLOAT32 * math.hypot(size, signals["output_mean"].get(name, 0.0))
 
 
 def _bounds(reader: str) -> tuple[float, float] | None:

@@ -14,6 +14,8 @@ FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
 ELSEWHERE = 3.0
 """Times that rows of a batch equal others more often than outside of one class, if a sampler draws that class more."""
+_ALL_ROWS = ("LBFGS", "Rprop")
+"""Optimizers that are given all rows at each step: their steps rest on what changed since the last one."""
 FEW_BATCHES = 2.5
 """Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
 
@@ -21,7 +23,7 @@ FEW_BATCHES = 2.5
 def duplicated_data(evidence: Evidence) -> Argument:
     """Rows repeat within batches, or small batches come again and again."""
     argument = Argument("duplicated_data")
-    if not _belong_to_outputs(evidence):
+    if evidence.facts.joins_calls or not _belong_to_outputs(evidence):
         return argument
     same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
     rows, top = size.median(0.0), evidence["inputs/top_row_share"]
@@ -41,7 +43,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
             )
     if len(again) >= 8:
         repeated = float(np.mean(again.values[1:]))
-        if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_one_picture(evidence, rows):
+        if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_meant(evidence, rows):
             argument.add(
                 STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
             )
@@ -76,6 +78,13 @@ def _of_a_row(evidence: Evidence) -> int:
     """How many targets a row has; a class is one."""
     targets = evidence.facts.targets or evidence.facts.outputs
     return prod(targets.shape[1:]) if targets is not None else 1
+
+
+def _is_meant(evidence: Evidence, rows: float) -> bool:
+    """Whether a loop trains on the same rows on purpose: one picture, points of an equation, all rows for LBFGS."""
+    facts = evidence.facts
+    has_points = facts.inputs is not None and facts.inputs.requires_grad
+    return has_points or facts.optimizer in _ALL_ROWS or _is_one_picture(evidence, rows)
 
 
 def _is_one_picture(evidence: Evidence, rows: float) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
+from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs
 from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.derived.relation import CHANCE, FEWEST, explains, hits, learnt_of_new_rows, reconstructs
@@ -150,7 +151,7 @@ def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bo
     Then it is neither small steps nor a short training, and what related targets have in common would have been learnt.
     """
     seen, steps = visits(evidence), progress.points
-    if seen is None or seen.each <= MANY_VISITS:
+    if seen is None or seen.each <= MANY_VISITS or are_codes(evidence):  # equal codes may have different targets
         return False
     drops = any("Dropout" in layer.kind and (layer.value or 0) > 0.5 for layer in evidence.facts.layers)
     gained = 0 < progress.learnt < 0.25 and abs(progress.first - floor) < 0.5 * floor

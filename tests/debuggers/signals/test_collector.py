@@ -189,6 +189,17 @@ def test_dead_and_saturated_units_show_where_activations_are_functions(digits):
     assert (similar["end.weight"].values[0], similar["flat.weight"].values[0]) == (1, 0)
 
 
+@pytest.mark.parametrize(("rows", "alike"), [(1, False), (3, False), (4, False), (8, True)])
+def test_units_are_judged_by_several_rows_that_differ(rows, alike):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 50), nn.ReLU(), nn.Linear(50, 1))
+    with stepscope.DebugSession(model) as session:
+        model((torch.ones if alike else torch.randn)(rows, 6)).sum().backward()
+        session.step()
+        found = session.evidence().of_tensors("dead_units")
+    assert bool(found) == (rows >= 4 and not alike)
+
+
 class Rectified(nn.Module):
     """Half of the units are dead in ``first``, whose output is changed in place before it is rectified, or not."""
 
@@ -196,7 +207,7 @@ class Rectified(nn.Module):
         super().__init__()
         self.first, self.second, self.changed = nn.Linear(64, 10), nn.ReLU(inplace=inplace), changed
         with torch.no_grad():
-            self.first.weight.zero_()
+            self.first.weight.fill_(1e-3)
             self.first.bias.copy_(torch.tensor([-1.0, 1.0] * 5))
 
     def forward(self, inputs):
