@@ -24,7 +24,11 @@ def memory_leak(evidence: Evidence) -> Argument:
                 "the graphs of losses or outputs are kept for 10 steps and more, so that each step adds one",
                 since=0,
             )
-    for name, what in (("device_mb", "memory on the device"), ("process_mb", "the process's memory")):
+    for name, what, least in (
+        ("device_mb", "memory on the device", 16),
+        # The first steps fill the allocator's arenas, and buffers of what observes a training.
+        ("process_mb", "the process's memory", 48),
+    ):
         series = evidence[name].finite
         if len(series) < 12:
             continue
@@ -34,7 +38,9 @@ def memory_leak(evidence: Evidence) -> Argument:
         rises = float(np.mean(np.diff(late.values) > 0))
         line = np.polyfit(late.steps, late.values, 1)
         spread = float(np.std(late.values - np.polyval(line, late.steps)))
-        if growth > 16 and growth / max(1, span) > SLOPE_MB and rises > 0.6 and growth > 6 * spread:
+        half = late.last - late.since(int(late.steps[0]) + span // 2).first
+        goes_on = half > growth / 3  # steady growth has half of it in the second half of the steps
+        if growth > least and growth / max(1, span) > SLOPE_MB and rises > 0.6 and growth > 6 * spread and goes_on:
             argument.add(
                 STRONG,
                 f"{what} grew by {growth:,.0f} MB in {span:,} steps, {growth / span:.2g} MB a step",

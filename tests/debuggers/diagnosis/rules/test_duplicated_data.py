@@ -46,6 +46,20 @@ def test_rows_of_signs_equal_one_another_by_chance(deviation, found):
     assert [cause.code for cause in causes] == found
 
 
+@pytest.mark.parametrize(("known", "found"), [
+    ({}, ["duplicated_data"]),
+    ({"joins_calls": True}, []),  # the first state of each episode, the start of each sequence
+    ({"inputs": BatchFacts(shape=(32, 2), requires_grad=True)}, []),  # the points of an equation
+    ({"optimizer": "LBFGS"}, []),
+    ({"optimizer": "Adam"}, ["duplicated_data"]),
+])  # fmt: skip
+def test_the_same_rows_at_each_step_may_be_meant(known, found):
+    values = {"loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": 32.0, "inputs/repeated": 1.0}
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    facts = Facts(**{"steps": 60, "inputs": BatchFacts(shape=(32, 2)), **known})
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
 def of_rows(shape, compared, *, duplicates, integer=False, different=40.0):
     """A training on draws of so many different rows, whose loss compares so many outputs."""
     values = {

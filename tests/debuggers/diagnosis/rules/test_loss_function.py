@@ -60,7 +60,8 @@ def test_a_short_tail_of_targets_beyond_the_bounds_is_no_cause(largest, batches,
 
 
 @pytest.mark.parametrize(("nodes", "is_one"), [(("NllLoss", "Log"), False), (("NllLoss", "Logsumexp"), False),
-                                               (("NllLoss", "Addmm"), True)])  # fmt: skip
+                                               (("NllLoss", "Stack"), False), (("NllLoss", "Compiled"), False),
+                                               ((), False), (("NllLoss", "Addmm"), True)])  # fmt: skip
 def test_what_comes_of_a_logarithm_is_a_log_probability(nodes, is_one):
     causes = diagnose(evidence(facts=of_loss(kind="nll", nodes=nodes, outputs_shape=(64, 3), targets_shape=(64,))))
     assert ("wrong_output_or_loss" in [one.code for one in causes]) is is_one

@@ -204,8 +204,8 @@ CASES = {
         evidence(facts=Facts(steps=STEPS, probes={"batch_mixing": {"mixed": False}})),
     ),
     "memory_leak": (
-        evidence(process_mb=500 + np.arange(STEPS)),
-        evidence(process_mb=500 + 10 * np.minimum(np.arange(STEPS), 10)),
+        evidence(process_mb=500 + 2 * np.arange(STEPS)),
+        evidence(process_mb=500 + 100 * (1 - 0.9 ** np.arange(STEPS))),
     ),
     "data_loading_bound": (
         evidence(data_share=0.75, step_ms=10.0),

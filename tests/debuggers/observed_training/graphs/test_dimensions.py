@@ -37,6 +37,12 @@ def test_a_softmax_over_the_classes_is_none_of_another_dimension(name, over):
     assert softmax_dim(LOSSES[name], over) is None
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_classes_stand_in_the_second_dimension(name):
+    scores = torch.ones(3, PLACES, CLASSES, requires_grad=True) * 1
+    assert loss_view(LOSSES[name](scores, -1)).facts.outputs_shape[1] == CLASSES
+
+
 @pytest.mark.parametrize("shape", [(3, 4, 6), (3, 4, 2, 2), (3, 4)])
 def test_torchs_cross_entropy_takes_its_own_classes(shape):
     scores = torch.ones(shape, requires_grad=True) * 1

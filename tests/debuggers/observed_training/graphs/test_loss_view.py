@@ -66,6 +66,23 @@ def test_a_mean_cross_entropy_is_one_however_it_is_written(name):
     assert facts.nodes[-1] == "AddmmBackward0"
 
 
+CHOSEN = torch.tensor([0, 2, 4])
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda o: functional.nll_loss(o[CHOSEN], CLASS[CHOSEN]),
+        lambda o: functional.nll_loss(o[CLASS > 0], CLASS[CLASS > 0]),
+        lambda o: functional.nll_loss(torch.cat([o[:3].exp().log_softmax(1), o[3:].log_softmax(1)]), CLASS),
+        lambda o: functional.nll_loss(torch.stack([row.log_softmax(0) for row in o]), CLASS),
+    ],
+    ids=["some rows", "a mask", "two parts", "a part for each row"],
+)
+def test_log_probabilities_may_be_chosen_and_joined(loss_of):
+    assert viewed(loss_of, nn.LogSoftmax(1)).facts.before == "log_softmax"
+
+
 @pytest.mark.parametrize("name", sorted(CLASSIFICATIONS.keys() - {"picked probabilities"}))
 def test_the_targets_of_a_cross_entropy_are_in_its_graph(name):
     targets = viewed(CLASSIFICATIONS[name]).targets
