@@ -170,10 +170,12 @@ class ForwardCalls:
                 and holds_values()
             ):
                 tensor = _first_tensor((args, kwargs))
+                again = tensor is not None and self._batch is not None and self._batch() is tensor
                 self._batch = None if tensor is None else weakref.ref(tensor)
                 self.random.call_begins(tensor)
                 looks = self.validations.wants_mode and is_in_training_mode(module)
-                self.validations.see_call(acted=looks and any(map(acts_in_training, module.modules())))
+                acted = looks and any(map(acts_in_training, module.modules()))
+                self.validations.see_call(acted=acted, again=again)
 
     def _see_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tensor = _first_tensor((args, kwargs))

@@ -1,7 +1,7 @@
 """Facts of a model, its optimizer and its surroundings, as they are at one moment."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from tracker_adapters.values.tensors import plain_tensor
@@ -37,28 +37,23 @@ class InitialParameters:
             (name, tuple(tensor.shape), dtype_name(tensor.dtype), rates.get(id(tensor), ""))
             for name, tensor in list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]
         ]
-        self._pending: list[tuple[list[str], DeferredTensor]] = []
-        by_device: dict[torch.device, dict[str, torch.Tensor]] = {}
-        for name, tensor in list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]:
-            values = _sample(tensor)
-            if values is not None:
-                by_device.setdefault(values.device, {})[name] = values
-        for named in by_device.values():
-            rows = torch.stack([torch.stack([one.mean(), one.std(correction=0)]) for one in named.values()])
-            self._pending.append((list(named), DeferredTensor(rows)))
+        self._pending = _moments_of(dict(list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]))
 
     def ready(self) -> bool:
         """Whether they have arrived."""
         return all(rows.ready() for _, rows in self._pending)
 
-    def facts(self, roles: Mapping[str, Any]) -> tuple[ParameterFacts, ...]:
-        """Returns the facts with the role of each parameter that has another than ``trained``; waits for the device."""
-        moments = {
-            name: row
-            for names, rows in self._pending
-            for name, row in zip(names, rows.resolve().tolist(), strict=True)
-            if all(map(math.isfinite, row))
-        }
+    def changed(self, parameters: Mapping[str, torch.Tensor]) -> frozenset[str]:
+        """Returns the names of those of which the sampled elements are others now; waits for the device."""
+        before, now = _resolved(self._pending), _resolved(_moments_of(parameters))
+        return frozenset(name for name, row in now.items() if before.get(name, row) != row)
+
+    def facts(self, roles: Mapping[str, Any], moving: Container[str] = ()) -> tuple[ParameterFacts, ...]:
+        """Returns the facts with the role of each parameter that has another than ``trained``; waits for the device.
+
+        ``moving`` are the names of those that change though they are frozen.
+        """
+        moments = _resolved(self._pending)
         return tuple(
             ParameterFacts(
                 name=name,
@@ -69,9 +64,39 @@ class InitialParameters:
                 std=moments.get(name, (0.0, 0.0))[1],
                 is_sampled=name in moments,
                 role=roles.get(name, "trained"),
+                moves=name in moving,
             )
             for name, shape, dtype, rate in self._named
         )
+
+
+_Pending = list[tuple[list[str], DeferredTensor]]
+"""Names, and mean and standard deviation of each."""
+
+
+def _moments_of(parameters: Mapping[str, torch.Tensor]) -> _Pending:
+    by_device: dict[torch.device, dict[str, torch.Tensor]] = {}
+    for name, tensor in parameters.items():
+        values = _sample(tensor)
+        if values is not None:
+            by_device.setdefault(values.device, {})[name] = values
+    return [
+        (
+            list(named),
+            DeferredTensor(torch.stack([torch.stack([one.mean(), one.std(correction=0)]) for one in named.values()])),
+        )
+        for named in by_device.values()
+    ]
+
+
+def _resolved(pending: _Pending) -> dict[str, list[float]]:
+    """Mean and standard deviation by name, without those that are not finite; waits for the device."""
+    return {
+        name: row
+        for names, rows in pending
+        for name, row in zip(names, rows.resolve().tolist(), strict=True)
+        if all(map(math.isfinite, row))
+    }
 
 
 def _rates(optimizer: torch.optim.Optimizer | None) -> dict[int, str]:
@@ -105,6 +130,17 @@ class FirstFacts:
         self.layers = layer_facts(self._model)
         self.acts_by_mode = any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self.layers)
         self.groups = () if self._optimizer is None else group_facts(self._optimizer)
+
+    def parameters(self, roles: Mapping[str, str], *, waits: bool) -> tuple[ParameterFacts, ...]:
+        """Returns the facts of the parameters; which of the frozen ones change, only if it may wait for the device."""
+        if self.initial is None:
+            return ()
+        frozen = {
+            name: tensor
+            for name, tensor in zip(self._parameters.names, self._parameters.tensors, strict=True)
+            if roles.get(name) == "frozen"
+        }
+        return self.initial.facts(roles, self.initial.changed(frozen) if waits and frozen else ())
 
     def look_for_scheduler(self) -> None:
         """Looks whether the optimizer has a scheduler now."""

@@ -221,7 +221,7 @@ class TrainingObserver:
                 steps=self._steps,
                 last_step=self._last_step,
                 model=type(self._model).__name__,
-                parameters=() if first.initial is None else first.initial.facts(roles),
+                parameters=first.parameters(roles, waits=waits),
                 layers=(*first.layers, *self.calls.random.layers),
                 optimizer=optimizer_name(self._optimizer),
                 groups=first.groups,

@@ -1,12 +1,16 @@
 """Counts the validations of a training: those that the loop tells, and those that are seen between its steps."""
 
+_SAMPLES = 3
+"""Calls after another with the same tensor from which their outputs are meant to differ."""
+
 
 class Validations:
     """Counts at most one validation between two steps: the one that is told, else what the calls look like.
 
     Calls without gradients between two steps are taken for a validation where they are several, or come at less than
     half of the steps. Not where a backward pass of another model follows them, which may use the outputs, as in a GAN;
-    nor where the model is trained on the same tensor next, as with pseudo-labels or the updates of a policy.
+    nor where the model is trained on the same tensor next, as with pseudo-labels or the updates of a policy. Layers may
+    be in training mode where one tensor comes again and again: samples are drawn for it (Gal and Ghahramani 2016).
 
     Attributes:
         count: How many there were.
@@ -16,8 +20,8 @@ class Validations:
 
     def __init__(self) -> None:
         self.count = self.in_training_mode = self.calls = 0
-        self._acted = self._is_told = self._is_told_as_acting = False
-        self._steps = self._steps_with_calls = 0
+        self._acted = self._samples = self._is_told = self._is_told_as_acting = False
+        self._steps = self._steps_with_calls = self._repeats = 0
         self._single: list[bool] = []
 
     @property
@@ -37,14 +41,21 @@ class Validations:
         self._is_told = True
         self._is_told_as_acting |= acted
 
-    def see_call(self, *, acted: bool) -> None:
-        """Takes a call of the model without gradients, and whether a layer was in training mode."""
+    def see_call(self, *, acted: bool, again: bool = False) -> None:
+        """Takes a call of the model without gradients.
+
+        Args:
+            acted: Whether a layer was in training mode.
+            again: Whether the call before it was given the same tensor.
+        """
         self.calls += 1
-        self._acted |= acted
+        self._repeats = self._repeats + 1 if again else 0
+        self._samples |= self._repeats >= _SAMPLES
+        self._acted = (self._acted or acted) and not self._samples
 
     def forget_calls(self) -> None:
         """Says that the calls since the last step belong to the training."""
-        self.calls, self._acted = 0, False
+        self.calls, self._acted, self._samples, self._repeats = 0, False, False, 0
 
     def step_ends(self, *, step_had_other_passes: bool) -> bool | None:
         """Judges what was told and seen since the last step.

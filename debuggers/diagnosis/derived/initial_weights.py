@@ -1,5 +1,7 @@
 """The weights that a training began with: of what scale, as PyTorch's layers make them or not, and what enters them."""
 
+import re
+
 import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
@@ -21,10 +23,15 @@ def is_set(parameter: ParameterFacts) -> bool:
     return parameter.std + abs(parameter.mean) > 0
 
 
+_WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
+_A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
+
+
 def gains(facts: Facts) -> dict[str, float]:
     """The standard deviation of each weight times √fan_in, at first.
 
-    Only weights that are multiplied with a layer's input have a fan: an embedding, a position or a token has none.
+    Only weights that are multiplied with a layer's input have a fan: an embedding, a position, a token, a picture that
+    is trained itself, or the logarithms of deviations have none. A weight is known by its layer, or by its name.
     """
     kinds = {layer.name: layer.kind for layer in facts.layers}
     return {
@@ -34,6 +41,7 @@ def gains(facts: Facts) -> dict[str, float]:
         and one.std > 0
         and one.role != "frozen"
         and "emb" not in one.name.lower()
+        and (kinds.get(one.name.rpartition(".")[0], "").startswith(_WITH_WEIGHTS) or _A_WEIGHT.search(one.name))
         and (not kinds or "Embedding" not in kinds.get(one.name.rpartition(".")[0], "Embedding"))
     }
 

@@ -43,7 +43,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
     if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
         classes = evidence["targets/classes_so_far"].values
         shape = facts.loss.outputs_shape
-        columns = shape[1] if len(shape) > 1 and shape == facts.loss.targets_shape else 2  # labels are no class indices
+        columns = shape[1] if len(shape) > 1 else 2
         first, floor = loss.first, float(np.log(max(columns, float(classes[-1]) if len(classes) else 2.0)))
         if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
             argument.add(
@@ -77,7 +77,10 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
     """Adds parameters whose first values are at a wrong scale; returns their names with the number that says so."""
     facts = evidence.facts
     wrong = {name: gain for name, gain in gains(facts).items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
-    wrong = {name: gain for name, gain in wrong.items() if gain > 1 or not _is_rescaled(evidence, name)}
+    last = next(reversed(gains(facts)), "")  # behind it nothing vanishes: outputs may begin as constant ones
+    wrong = {
+        name: gain for name, gain in wrong.items() if gain > 1 or not (name == last or _is_rescaled(evidence, name))
+    }
     if wrong:
         name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
         size = "large" if wrong[name] > 1 else "small"

@@ -10,6 +10,7 @@ from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.series import Series
 
 BELOW_CHANCE = 3.0
 """Standard deviations of a binomial share by which an accuracy is below chance: one in 700 of a normal one."""
@@ -19,6 +20,8 @@ STEEP = 10.0
 """The same where gradients have grown to so many times their first norm."""
 FASTER = 0.5
 """Share of a fall that comes in the last third of one that has no end in sight: of a straight line it is a third."""
+FALLS = 0.2
+"""Share of what a constant output leaves to learn from which a loss that is known does fall."""
 NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
@@ -27,7 +30,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     argument = Argument("flipped_loss_sign")
     loss = evidence.facts.loss or LossFacts()
     series, progress = evidence["loss"].finite, progress_of(evidence)
-    if loss.negated and loss.kind in NEVER_NEGATIVE:
+    if loss.negated and loss.kind in NEVER_NEGATIVE and not _is_positive(loss, series):
         argument.add(CERTAIN, f"the loss is the negative of {loss.kind}")
     if loss.negated and loss.kind == "log_mse" and loss.terms == 1:
         argument.add(CERTAIN, "the loss falls as errors grow: it is a logarithm of their squares, with a minus sign")
@@ -57,8 +60,10 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             )
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
     is_trained = not none_is_trained(evidence, with_role(evidence, "without_gradient"))
+    # Where the loss falls it is no sign: a margin may be taken from the target's logit (Deng et al. 2019).
+    falls = loss.kind in NEVER_NEGATIVE and not loss.negated and progress is not None and progress.learnt > FALLS
     # Of one class, or of a model that nothing trains, accuracy is no matter of chance.
-    if len(accuracy) >= 5 and len(top) and top.last > 1 and is_trained:
+    if len(accuracy) >= 5 and len(top) and top.last > 1 and is_trained and not falls:
         late = accuracy.late(3).median()
         chance = 1 / max(2.0, top.last)
         deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))
@@ -74,6 +79,15 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     add_exchanged(argument, evidence)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _is_positive(loss: LossFacts, series: Series) -> bool:
+    """Whether a loss of one term is above zero, as no negative of one is that is never negative.
+
+    Then the minus sign stands in targets on a device, which are not read. Not where it is subtracted from a number.
+    """
+    shifts = any(node.startswith(("AddBackward", "Rsub", "SubBackward")) for node in loss.nodes)
+    return loss.terms == 1 and not loss.penalized and not shifts and series.median(0.0) > 0
 
 
 def _counts_classes(evidence: Evidence, loss: LossFacts) -> bool:
@@ -172,9 +186,10 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
     if progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     ratio = evidence["update_ratio"].finite
-    if len(ratio) and float(ratio.values[:10].max()) > 0.1:
+    divides = evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion"))
+    if not divides and len(ratio) and float(ratio.values[:10].max()) > 0.1:
         argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
-    if evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion")):
+    if divides:
         argument.against(WEAK, f"{evidence.facts.optimizer} divides by the gradient's own size")
     argument.advice = f'Use reduction="mean", or divide the learning rate by {rows:.0f}.'
     return argument

@@ -15,6 +15,8 @@ GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
 SWINGS = 2.0
 """Times its swings from one validation to the next by which a validation loss rises and not only swings."""
+_FEWEST_CHANGES = 15
+"""Changes of a validation loss of which a third tells how far it swings."""
 UNSURE = 0.2
 """Share of a constant output's loss from which an entropy is far above that of a training that is nearly sure."""
 RECUR = 0.05
@@ -132,11 +134,13 @@ def _targets_of_a_row(evidence: Evidence) -> float:
 def _swing(validation: Series) -> float:
     """How far a validation loss moves from one time to the next beside its trend.
 
-    The median distance of its changes from their median. The lowest of values that swing is below the others by about
-    as much, though nothing got worse.
+    The median distance of its changes from their median, of all or of the last third if that is larger: what is nearly
+    learnt may swing more. The lowest of values that swing is below the others by about as much, though nothing got
+    worse.
     """
     changes = np.diff(validation.values)
-    return float(np.median(np.abs(changes - np.median(changes))))
+    parts = [changes, changes[-(len(changes) // 3) :]] if len(changes) >= _FEWEST_CHANGES else [changes]
+    return max(float(np.median(np.abs(part - np.median(part)))) for part in parts)
 
 
 def _is_comparable(evidence: Evidence, validation: Series) -> bool:

@@ -17,6 +17,8 @@ COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
+SMALL = 0.05
+"""Share of a model that may put out what nothing uses."""
 LITTLE = 0.3
 """Share of what there is to learn, below which little of it was."""
 WITHIN = 3.0
@@ -86,12 +88,16 @@ def detached_parameters(evidence: Evidence) -> Argument:
     if cut:
         share = share_of(evidence, cut)
         comes_first = _come_first(evidence, cut)
-        weight = (0.6 if comes_first and share > 0.05 else MODERATE) if not ran else CERTAIN if share > 0.05 else STRONG
+        weight = (
+            (0.6 if comes_first and share > SMALL else MODERATE) if not ran else CERTAIN if share > SMALL else STRONG
+        )
         seen = "their layers run" if ran else "layers behind them do" if comes_first else "others do"
         argument.add(weight, f"{some_of(cut, 3)} require a gradient and never got one, though {seen}", where=cut)
         progress = progress_of(evidence)
         if progress is not None and progress.fell < 0.1 and not progress.failed and share > 0.1:
             argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
+        elif progress is not None and progress.learnt > 0.5 and share <= SMALL:
+            argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
         argument.against(WEAK, f"{some_of(others, 3)} did not run at all: part of the model may be unused on purpose")
@@ -114,8 +120,9 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
 def frozen_parameters(evidence: Evidence) -> Argument:
     """Many parameters are frozen and training gets nowhere: frozen backbones that are good enough are healthy.
 
-    What had gradients until late was trained, and frozen behind it. Where another session has trained some of them, as
-    in boosting, parts are trained in turn: the others' turn comes.
+    What had gradients until late was trained, and frozen behind it. What changes without gradients is an average of
+    what is trained, or codes that follow their inputs. Where another session has trained some of them, as in boosting,
+    parts are trained in turn: the others' turn comes.
     """
     argument = Argument("frozen_parameters")
     names, progress = with_role(evidence, "frozen"), progress_of(evidence)
@@ -128,7 +135,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         )
         argument.advice = "Switch them on again before the model's own step: model.requires_grad_(True)."
         return argument
-    names = [name for name in names if not _was_trained(evidence, name)]
+    moving = {one.name for one in evidence.facts.parameters if one.moves}
+    names = [name for name in names if name not in moving and not _was_trained(evidence, name)]
     share = share_of(evidence, names)
     if not names or progress is None or share < 0.2:
         return argument

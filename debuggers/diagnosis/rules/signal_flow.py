@@ -153,7 +153,8 @@ def exploding_gradients(evidence: Evidence) -> Argument:
         largest, middle, start = (float(f(norms.values)) for f in (np.max, np.median, _start))
         step = int(norms.steps[norms.values.argmax()])
         usual = max(middle, start) if goes_well else middle  # many a sound training begins with large gradients
-        if largest > 1e3 and largest > JUMP * usual:
+        jumps = not goes_well or int(norms.values.argmax()) > 0
+        if jumps and largest > 1e3 and largest > JUMP * usual:
             argument.add(
                 MODERATE, f"the norm jumps to {largest:.2g} at step {step}, the median is {middle:.2g}", since=step
             )

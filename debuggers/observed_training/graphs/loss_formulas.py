@@ -98,22 +98,31 @@ def _of_product(node: Any, inner: Any, constant: Any, way: Way) -> Term | None:
     """The term of a product of targets and log-probabilities, or of targets and unit vectors."""
     if not isinstance(constant, torch.Tensor) or not constant.ndim:
         return None
+    sign = 1.0 if has_minus(constant) else -1.0
     if operator(inner) == "Sub" and inner.next_functions[0][0] is None:
         logits = log_probabilities(operands(inner)[0])
-        return None if logits is None else way.ends("kl_div", logits, node, sign=-1.0)
+        return None if logits is None else way.ends("kl_div", logits, node, sign=sign)
     if tuple(constant.shape) != shape_of(inner):
         return None
     logits = log_probabilities(inner)
     if logits is not None and operator(inner) not in PICKING:
-        return way.ends("cross_entropy", logits, node, sign=-1.0)
+        return way.ends("cross_entropy", logits, node, sign=sign)
     if operator(inner) == "Log" and (kind := _of_probabilities(operands(inner)[0])) is not None:
-        return way.ends(*kind, node, sign=-1.0)
+        return way.ends(*kind, node, sign=sign)
     if operator(inner) == "LogSigmoid":
-        return way.ends("bce_with_logits", operands(inner)[0], node, sign=-1.0)
+        return way.ends("bce_with_logits", operands(inner)[0], node, sign=sign)
     direction = _of_length_one(inner)
     if direction is not None and way.reduction:
         return way.ends("cosine", direction, node, sign=-1.0)
     return None
+
+
+def has_minus(constant: torch.Tensor) -> bool:
+    """Whether a loop has put its minus sign into the targets, as in ``(-targets * log_probabilities).sum(1)``.
+
+    Only where they lie on the host: nothing waits for a device.
+    """
+    return constant.is_cpu and bool(constant.min() < 0) and bool(constant.max() <= 0)
 
 
 def _cosine(node: Any, inner: list[Any], way: Way) -> Term | None:

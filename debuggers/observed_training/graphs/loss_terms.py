@@ -188,7 +188,9 @@ def _multiplied(name: str, node: Any, way: Way) -> Way:
         return way if number is None else replace(way, factor=way.factor * number)
     if number is None or number == 0:
         return way
-    if isinstance(constant, torch.Tensor) and constant.dtype.is_floating_point and constant.dtype != torch.float64:
+    narrow = isinstance(constant, torch.Tensor) and constant.dtype.is_floating_point and constant.dtype != torch.float64
+    inner = operands(node)[0]
+    if narrow and operator(inner) != "Mean" and saved_value(inner, "reduction") != 1:
         # A number of the loop is of float64, a tensor of the loop such as a mask's sum seldom.
         return replace(way, reduction=way.reduction or "mean")
     return replace(way, factor=way.factor / number)

@@ -19,7 +19,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
     shape_of,
     unexpanded_shape,
 )
-from debuggers.observed_training.graphs.loss_formulas import PICKING
+from debuggers.observed_training.graphs.loss_formulas import PICKING, has_minus
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
 from debuggers.signals.batch_statistics import IGNORED
@@ -279,7 +279,10 @@ def _targets(term: Term) -> torch.Tensor | None:
         return None  # what stands beside a pair says which of the two is to be larger
     if name == "Mul":
         factor = _tensor(saved_value(node, "other" if node.next_functions[0][0] else "self"))
-        return -factor if factor is not None and term.margin is not None and term.margin.grows else factor
+        if factor is None:
+            return None
+        turned = term.margin.grows if term.margin is not None else term.kind != "cosine" and has_minus(factor)
+        return -factor if turned else factor
     return _tensor(saved_value(node, "target"))
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+import stepscope
 from debuggers.gradients.parameters import Parameters
 from debuggers.observed_training.model_facts import InitialParameters
 
@@ -19,3 +20,22 @@ def test_nothing_is_known_of_weights_that_are_not_finite(value):
     assert (weight.is_sampled, weight.mean, weight.std) == (False, 0.0, 0.0)
     assert bias.is_sampled
     assert bias.std == pytest.approx(float(model.bias.std(correction=0)))
+
+
+def test_frozen_parameters_that_follow_others_are_known():
+    """As of a momentum encoder; what nothing changes stays as it is."""
+    model = nn.ModuleDict({"query": nn.Linear(4, 2), "key": nn.Linear(4, 2), "old": nn.Linear(4, 2)})
+    model["key"].requires_grad_(False)
+    model["old"].requires_grad_(False)
+    optimizer = torch.optim.SGD(model["query"].parameters(), lr=0.1)
+    session = stepscope.watch(model, optimizer)
+    for _ in range(3):
+        optimizer.zero_grad()
+        model["query"](torch.ones(8, 4)).square().mean().backward()
+        optimizer.step()
+        for key, query in zip(model["key"].parameters(), model["query"].parameters(), strict=True):
+            key.data = key.data * 0.9 + query.data * 0.1
+    facts = session.evidence().facts
+    session.close()
+    assert [one.name for one in facts.parameters if one.moves] == ["key.weight", "key.bias"]
+    assert [one.name for one in facts.parameters if one.role == "frozen"][2:] == ["old.weight", "old.bias"]

@@ -55,6 +55,24 @@ def test_one_call_at_each_step_is_none():
     assert validations.count == 0
 
 
+@pytest.mark.parametrize(("calls", "acted"), [(2, True), (10, False)])
+def test_outputs_that_are_drawn_for_one_tensor_are_samples(calls, acted):
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    rows = torch.randn(8, 4)
+    with stepscope.watch(model, optimizer) as session:
+        for number in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+            if number % 4 == 3:
+                with torch.no_grad():
+                    torch.stack([model(rows) for _ in range(calls)]).std(0)
+        optimizer.step()
+    facts = session.evidence().facts
+    assert (facts.validations, facts.train_validations) == (3, 3 * acted)
+
+
 def test_one_call_at_some_steps_is_one():
     validations, counted = Validations(), []
     for number in range(30):

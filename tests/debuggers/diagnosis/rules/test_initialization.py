@@ -48,14 +48,23 @@ def test_gains_of_zero_that_nothing_can_move_are_a_wrong_start(std, role, output
 )
 def test_small_weights_with_a_normalisation_behind_them_are_no_wrong_start(std, norm, restored, is_one):
     layers = [LayerFacts(name="fc", kind="Linear"), *([LayerFacts(name="norm", kind=norm)] if norm else [])]
+    weights = [ParameterFacts(name="fc.weight", shape=(16, 16), std=std)]
+    if std < 1:  # of the last layer alone, a small weight leaves the outputs nearly constant, which is a start
+        weights.append(ParameterFacts(name="head.weight", shape=(16, 16), std=0.25))
     found = Evidence(
         series={"loss": Series(STEPS, np.full(12, 2.3))},
         tensors={"output_std": {"norm": Series(STEPS, np.full(12, restored))}},
-        facts=Facts(
-            steps=12, layers=tuple(layers), parameters=(ParameterFacts(name="fc.weight", shape=(16, 16), std=std),)
-        ),
+        facts=Facts(steps=12, layers=(*layers, LayerFacts(name="head", kind="Linear")), parameters=tuple(weights)),
     )
     assert [cause.code for cause in diagnose(found)] == ["poor_initialization"] * is_one
+
+
+@pytest.mark.parametrize("name", ["picture", "fc.rho", "fc.weight", "kernel1"])
+def test_only_weights_have_a_scale(name):
+    """Not a picture that is trained itself, nor the logarithms of deviations: no product takes them."""
+    one = ParameterFacts(name=name, shape=(16, 16), std=3.0)
+    layers = (LayerFacts(name="", kind="Net"), LayerFacts(name="fc", kind="Noisy"))
+    assert (name in gains(Facts(layers=layers, parameters=(one,)))) == (name in ("fc.weight", "kernel1"))
 
 
 def test_the_fan_of_a_transposed_weight_is_its_first_dimension():
@@ -76,7 +85,13 @@ def test_weights_of_a_wrong_scale_go_before_the_updates_that_are_large_beside_th
             "weight_norm": Series(STEPS, np.linspace(1, 9, 12)),
         },
         tensors={"output_std": {f"fc{i}": Series(STEPS, np.full(12, 10.0 ** (-2 * i))) for i in range(4)}},
-        facts=Facts(steps=12, parameters=(ParameterFacts(name="fc0.weight", shape=(16, 16), std=std),)),
+        facts=Facts(
+            steps=12,
+            parameters=(
+                ParameterFacts(name="fc0.weight", shape=(16, 16), std=std),
+                ParameterFacts(name="fc3.weight", shape=(16, 16), std=0.25),
+            ),
+        ),
     )
     codes = [cause.code for cause in diagnose(found)]
 

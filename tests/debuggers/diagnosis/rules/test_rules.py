@@ -94,7 +94,10 @@ CASES = {
         evidence(facts=of_loss(kind="mse", before="sigmoid"), targets__min=0.0, targets__max=1.0),
     ),
     "shape_broadcast": (evidence(facts=of_loss(kind="mse", broadcast=True)), evidence(facts=of_loss(kind="mse"))),
-    "flipped_loss_sign": (evidence(facts=of_loss(negated=True)), evidence(facts=of_loss(negated=False))),
+    "flipped_loss_sign": (
+        evidence(facts=of_loss(negated=True), loss=-STANDING),
+        evidence(facts=of_loss(negated=True), loss=STANDING),  # the minus sign stands in the targets
+    ),
     "loss_sum_not_mean": (
         evidence(facts=of_loss(reduction="sum"), inputs__batch_size=32.0),
         evidence(facts=of_loss(reduction="sum", factor=1 / 32), inputs__batch_size=32.0),

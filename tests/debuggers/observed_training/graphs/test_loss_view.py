@@ -44,6 +44,7 @@ CLASSIFICATIONS = {
     "gathered": lambda o: -o.log_softmax(1).gather(1, CLASS[:, None]).mean(),
     "indexed": lambda o: -o.log_softmax(1)[range(ROWS), CLASS].mean(),
     "one-hot": lambda o: -(SHARES * o.log_softmax(1)).sum(1).mean(),
+    "one-hot with a minus sign": lambda o: (-SHARES * o.log_softmax(1)).sum(1).mean(),
     "one-hot with an epsilon": lambda o: -(SHARES * (o.softmax(1) + 1e-8).log()).sum(1).mean(),
     "picked probabilities": lambda o: -torch.log(o.softmax(1)[range(ROWS), CLASS]).mean(),
     "in two dimensions": lambda o: functional.cross_entropy(o[:, :, None, None], CLASS[:, None, None]),

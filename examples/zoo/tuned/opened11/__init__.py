@@ -1,0 +1,1 @@
+"""Cases of the tenth held-out set: their outcomes have been seen."""
