@@ -9,10 +9,14 @@ def binomial_deviation(evidence: Evidence, share: float, batches: int) -> float:
     """Returns the standard deviation of a share over so many sampled batches.
 
     Args:
-        evidence: Knows the size of the batches; one sample each if it does not.
+        evidence: Knows the size of the batches, or how many classes a batch has as targets, such as one for each place
+            of a sequence; one sample each if it does not.
         share: Expected of each sample, from 0 to 1.
         batches: How many.
     """
-    rows = evidence["inputs/batch_size"].finite
-    drawn = batches * rows.median(1.0)
+    loss, rows = evidence.facts.loss, evidence["inputs/batch_size"].finite.median(1.0)
+    has_indices = (
+        loss is not None and loss.kind in ("cross_entropy", "nll") and loss.targets_shape != loss.outputs_shape
+    )
+    drawn = batches * max(rows, math.prod(loss.targets_shape) if loss is not None and has_indices else 1.0)
     return math.sqrt(share * (1 - share) / max(1.0, drawn))

@@ -48,6 +48,9 @@ def visits(evidence: Evidence) -> Visits | None:
     if share < _LEAST:
         return None
     rows = float(np.median(known.values[late])) / share
+    # No row comes again within an epoch, and batches that are sampled at distances may always be the same ones.
+    first = int((again.values > _LEAST).argmax())
+    rows = max(rows, float(again.steps[first - 1] - again.steps[0]) * size.median()) if first else rows
     loss = evidence["loss"]
     steps = max(evidence.facts.steps, int(loss.steps[-1] - loss.steps[0]) + 1 if len(loss) else 0)
     return Visits(rows, steps * size.median() / rows)

@@ -12,6 +12,8 @@ from debuggers.diagnosis.progress import progress_of
 
 FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
+BATCH_SIZES = (64, 128, 256, 512)
+"""Numbers of rows that batches have, and whole data sets hardly ever."""
 ELSEWHERE = 3.0
 """Times that rows of a batch equal others more often than outside of one class, if a sampler draws that class more."""
 _ALL_ROWS = ("LBFGS", "Rprop")
@@ -25,7 +27,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
     argument = Argument("duplicated_data")
     if evidence.facts.joins_calls or not _belong_to_outputs(evidence):
         return argument
-    same, again, size = (evidence[f"inputs/{name}"] for name in ("duplicates", "repeated", "batch_size"))
+    same, size = evidence["inputs/duplicates"], evidence["inputs/batch_size"]
     rows, top = size.median(0.0), evidence["inputs/top_row_share"]
     share = same.late(3).median(0.0)  # where a data set grows, fewer rows repeat
     if rows >= 4 and share >= 0.3 + _unavoidable(evidence, rows):
@@ -41,21 +43,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
                 f"of the rows of other classes than one, {elsewhere.median():.0%} do: a sampler draws that class more "
                 "often, as for a rare one",
             )
-    if len(again) >= 8:
-        repeated = float(np.mean(again.values[1:]))
-        if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_meant(evidence, rows):
-            argument.add(
-                STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
-            )
-            weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
-            if 0 < weights < wanted:
-                argument.against(
-                    MODERATE,
-                    f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
-                    "whole data set",
-                )
-        elif repeated > 0.9 and len(evidence.validation) == 0:
-            argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+    _add_repeated_batches(argument, evidence, rows)
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
         argument.add(0.55, drawn)
         validation, progress = evidence.validation.finite.values, progress_of(evidence)
@@ -70,6 +58,34 @@ def duplicated_data(evidence: Evidence) -> Argument:
     return argument
 
 
+def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -> None:
+    """Adds that nearly all sampled batches had come before, unless such a batch may be the whole data set."""
+    again = evidence["inputs/repeated"]
+    if len(again) < 8:
+        return
+    repeated = float(np.mean(again.values[1:]))
+    if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_meant(evidence, rows):
+        argument.add(
+            STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
+        )
+        weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
+        if 0 < weights < wanted:
+            argument.against(
+                MODERATE,
+                f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
+                "whole data set",
+            )
+    elif repeated > 0.9 and rows in BATCH_SIZES and _is_learnt_alone(evidence) and not _is_meant(evidence, rows):
+        argument.add(
+            STRONG,
+            f"{repeated:.0%} of the sampled batches are the same {rows:.0f} rows, and the validation loss is far "
+            "above what came of them",
+            since=again.first_step,
+        )
+    elif repeated > 0.9 and len(evidence.validation) == 0:
+        argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+
+
 def _trained_weights(evidence: Evidence) -> int:
     return sum(prod(one.shape) for one in evidence.facts.parameters if one.role == "trained")
 
@@ -78,6 +94,14 @@ def _of_a_row(evidence: Evidence) -> int:
     """How many targets a row has; a class is one."""
     targets = evidence.facts.targets or evidence.facts.outputs
     return prod(targets.shape[1:]) if targets is not None else 1
+
+
+def _is_learnt_alone(evidence: Evidence) -> bool:
+    """Whether a validation shows that what was learnt of the rows does not hold for others."""
+    validation, progress = evidence.validation.finite.values, progress_of(evidence)
+    if progress is None or len(validation) < 3:
+        return False
+    return progress.learnt > 0.5 and float(np.median(validation[-2:])) > 3 * progress.last
 
 
 def _is_meant(evidence: Evidence, rows: float) -> bool:

@@ -27,6 +27,8 @@ ONE_SIGN = 1.0
 FAR_OFF = 10.0
 """Times the size of targets from which first outputs are far off them."""
 OF_VALUES = ("mse", "rmse", "l1", "smooth_l1", "huber")
+OFF_WAY = 20.0
+"""Times the loss of a constant output from which a first loss says how wrong the first weights are."""
 OTHER_SCALE = 10.0
 """Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
 
@@ -64,6 +66,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # nothing was tried: see learning_rate_too_low
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+        elif wrong and progress.first > OFF_WAY * baseline.median(progress.first):
+            pass  # nearly all of the fall is the way to where a usual start begins
         elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (

@@ -51,9 +51,12 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     early = first.values * _warming(evidence, first)
     largest = float(early.max()) if len(early) else 0.0
     typical = ratio.median(0.0)
+    gets_on = progress is not None and not progress.failed and progress.fell > GOT_ON and progress.falls_late
     if largest > LARGE_RATIO:
         step, change = int(first.steps[early.argmax()]), float(first.values[early.argmax()])
         strength = MODERATE if largest < 5 * LARGE_RATIO else 0.45
+        if gets_on and evidence.facts.clips:  # all steps are as long as the rate times the limit
+            strength = WEAK
         argument.add(
             strength, f"the update at step {step} changes the weights by {change:.2g} times their norm", since=step
         )
@@ -72,7 +75,6 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         argument.add(0.6, carried[1], since=carried[0])
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and cosine.median() < -0.3:
-        gets_on = progress is not None and not progress.failed and progress.fell > GOT_ON and progress.falls_late
         argument.add(
             WEAK if gets_on else MODERATE,
             f"gradients reverse direction from step to step (cosine {cosine.median():.2f})",

@@ -13,6 +13,7 @@ from debuggers.diagnosis.derived.rates import (
     outweighing_epsilon,
 )
 from debuggers.diagnosis.derived.updates import (
+    EARLY,
     ENOUGH,
     HEALTHY_RATIO,
     SMALL_RATIO,
@@ -41,6 +42,8 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     typical = ratio.median()
     alive = evidence["total_norm/gradients"].finite
     if not len(alive) or alive.median() == 0 or only_vectors_move(evidence) or progress.fell > 0.5:
+        return argument
+    if float(ratio.values[:EARLY].max()) > 1:  # updates are small beside weights that the first ones threw far away
         return argument
     since = int(ratio.steps[0])
     way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15

@@ -183,10 +183,10 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
         MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
     )
     progress = progress_of(evidence)
-    if progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
+    divides = evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion"))
+    if not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     ratio = evidence["update_ratio"].finite
-    divides = evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion"))
     if not divides and len(ratio) and float(ratio.values[:10].max()) > 0.1:
         argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
     if divides:

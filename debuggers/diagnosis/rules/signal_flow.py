@@ -142,7 +142,9 @@ def exploding_gradients(evidence: Evidence) -> Argument:
             )
     norms, progress = evidence["total_norm/gradients"].finite, progress_of(evidence)
     goes_well = progress is not None and progress.learnt > 0.3
-    if progress is not None and progress.failed and len(norms) and norms.first > LARGE * _unit(evidence):
+    losses = evidence["loss"]
+    began = not len(losses) or bool(np.isfinite(losses.values[0]))  # what is NaN before any update is no consequence
+    if began and progress is not None and progress.failed and len(norms) and norms.first > LARGE * _unit(evidence):
         argument.add(
             0.6,
             f"the gradients' norm is {norms.first:.3g} at the first step, before any update, and the loss goes from "

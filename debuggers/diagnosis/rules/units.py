@@ -80,7 +80,9 @@ def dead_units(evidence: Evidence) -> Argument:
     if argument.cause is not None and held is None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     elif argument.cause is not None and progress is not None and progress.learnt < 0.2:
-        argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+        argument.add(
+            MODERATE, f"of what a constant output leaves to be learnt, {max(0.0, progress.learnt):.0%} was learnt"
+        )
     argument.advice = (
         "Start biases at 0, lower the learning rate if they died after a large update, or use LeakyReLU or GELU."
     )

@@ -17,8 +17,7 @@ def wrong_mode(evidence: Evidence) -> Argument:
         argument.add(
             0.85,
             f"{facts.train_validations} of {max(facts.validations, facts.train_validations)} "
-            "validations ran in training "
-            "mode: dropout is on, and batch norm learns from the validation data",
+            f"validations ran in training mode: {' and '.join(_that_act(evidence))}",
         )
         argument.advice = "Call model.eval() before validation and model.train() after it."
     if any(one.name == "no_dropout_in_validation" and one.broken for one in facts.invariants):
@@ -29,3 +28,11 @@ def wrong_mode(evidence: Evidence) -> Argument:
         )
         argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
     return argument
+
+
+def _that_act(evidence: Evidence) -> list[str]:
+    """What a model's layers do in training mode; both where none is known."""
+    kinds = [layer.kind for layer in evidence.facts.layers]
+    drops, learns = ("dropout is on", "batch norm learns from the validation data")
+    known = [text for text, kind in ((drops, "Drop"), (learns, "BatchNorm")) if any(kind in one for one in kinds)]
+    return known or [drops, learns]

@@ -36,3 +36,11 @@ def test_rows_that_come_in_epochs_are_counted():
 
 def test_rows_that_never_come_again_say_nothing():
     assert visits(drawn(list(np.arange(640).reshape(20, 32)))) is None
+
+
+def test_batches_that_are_sampled_an_epoch_apart_are_not_all_there_are():
+    """An epoch of 40 batches that is not shuffled, of which every tenth is looked at, shows four of them."""
+    epoch = np.arange(40 * 32).reshape(40, 32)
+    found = drawn([epoch[step % 40] for step in range(0, 200, 10)])
+    series = {name: Series(10 * one.steps, one.values) for name, one in found.series.items()}
+    assert visits(Evidence(series=series, facts=Facts(steps=200))).rows == pytest.approx(30 * 32)

@@ -60,6 +60,16 @@ def test_the_same_rows_at_each_step_may_be_meant(known, found):
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
+@pytest.mark.parametrize(("rows", "validation", "is_one"), [(64, 1.9, True), (64, 0.3, False), (150, 1.9, False)])
+def test_a_batch_that_always_comes_is_none_of_a_whole_data_set_where_others_are_not_learnt(rows, validation, is_one):
+    values = {"loss": np.geomspace(2.3, 0.2, 60), "baseline_loss": 2.3, "inputs/batch_size": float(rows),
+              "inputs/repeated": 1.0}  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    series["validation/loss"] = Series(np.arange(9, 60, 10), np.full(6, validation))
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(rows, 8)))))
+    assert ("duplicated_data" in [cause.code for cause in causes]) == is_one
+
+
 def of_rows(shape, compared, *, duplicates, integer=False, different=40.0):
     """A training on draws of so many different rows, whose loss compares so many outputs."""
     values = {
