@@ -81,6 +81,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "class_imbalance",
         "stopped_too_early",
         "overfitting",
+        "flipped_loss_sign",
     ),
     "duplicated_data": ("overfitting", "unshuffled_data"),  # batches of few different rows differ more
     "wrong_output_or_loss": (

@@ -74,6 +74,8 @@ def detached_parameters(evidence: Evidence) -> Argument:
     argument = Argument("detached_parameters")
     names = with_role(evidence, "without_gradient")
     ran = evidence.of_tensors("output_std")
+    if not names:
+        _add_recurrence(argument, evidence)
     if not names or none_is_trained(evidence, names):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
@@ -106,6 +108,28 @@ def detached_parameters(evidence: Evidence) -> Argument:
         "from values."
     )
     return argument
+
+
+def _add_recurrence(argument: Argument, evidence: Evidence) -> None:
+    """Adds weights between the steps of a recurrence that never have a gradient, while those of its inputs have one.
+
+    The first state is zero: a loss that reads the first step's output alone says nothing of them.
+    """
+    gradients, inputs = evidence.of_tensors("gradient_rms"), evidence.facts.inputs
+    idle = [
+        name
+        for name, series in gradients.items()
+        if ".weight_hh_l" in f".{name}" and len(series) >= FEWEST_SAMPLED and not series.values.any()
+    ]
+    fed = [name for name in idle if (other := gradients.get(name.replace("_hh_l", "_ih_l"))) and other.values.all()]
+    if fed and inputs is not None and len(inputs.shape) > 1 and min(inputs.shape[:2]) > 1:
+        argument.add(
+            0.7,
+            f"the gradient of {some_of(fed, 3)} is zero at each step, and those of the inputs' weights are not: only "
+            "the first step of a sequence reaches the loss",
+            where=fed,
+        )
+        argument.advice = "Read the output of the last step: outputs[:, -1] with batch_first, else outputs[-1]."
 
 
 def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:

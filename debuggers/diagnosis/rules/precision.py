@@ -2,12 +2,14 @@
 
 import numpy as np
 
-from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
 SMALLEST_NORMAL = float(np.finfo(np.float16).smallest_normal)
 """What is smaller has fewer bits in float16, down to none (Micikevicius et al. 2018)."""
+SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
+_NOT_FINITE = ("non_finite_loss", "non_finite_activation", "non_finite_weight", "non_finite_gradient")
 
 
 def non_finite_forward(evidence: Evidence) -> Argument:
@@ -106,6 +108,11 @@ def fp16_underflow(evidence: Evidence) -> Argument:
             f"{len(high)} of {len(shares)} gradients have more than 30 % zeros, such as {high[0]} "
             f"({shares[high[0]]:.0%})",
             where=high[:5],
+        )
+    epsilons = [eps for group in facts.groups if isinstance(eps := group.settings.get("eps"), float)]
+    if narrow and epsilons and 0 < min(epsilons) < SMALLEST / 2 and evidence.found(*_NOT_FINITE):
+        argument.add(
+            CERTAIN, f"the optimizer's eps of {min(epsilons):g} is zero in float16: it divides by zero", since=0
         )
     sizes = [series.median() for series in evidence.of_tensors("gradient_rms").values() if len(series)]
     progress = progress_of(evidence)

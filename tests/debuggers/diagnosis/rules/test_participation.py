@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from msgspec.structs import replace as with_fields
 
+import stepscope
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, InvariantFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -189,3 +191,21 @@ def test_a_new_layer_that_is_frozen_with_the_trained_body_before_it_was_to_be_tr
     loss = Series(np.arange(200), np.concatenate([np.full(3, 2.3), np.full(197, last)]))
     found = Evidence(series={"loss": loss}, facts=Facts(steps=200, parameters=(*parameters, head), layers=layers))
     assert [cause.code for cause in diagnose(found)] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("reads", "length", "is_one"), [("first", 8, True), ("last", 8, False), ("first", 1, False)])
+def test_a_loss_of_the_first_step_of_a_sequence_leaves_a_recurrence_out(reads, length, is_one):
+    torch.manual_seed(0)
+    model, head = torch.nn.LSTM(3, 8, batch_first=True), torch.nn.Linear(8, 1)
+    both = torch.nn.ModuleList([model, head])
+    optimizer = torch.optim.Adam(both.parameters(), lr=0.01)
+    with stepscope.watch(both, optimizer) as session:
+        for _ in range(120):
+            rows = torch.randn(16, length, 3)
+            outputs = model(rows)[0]
+            loss = (head(outputs[:, 0 if reads == "first" else -1])[:, 0] - rows.sum((1, 2))).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        causes = [cause.code for cause in session.report().causes]
+    assert ("detached_parameters" in causes) == is_one

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence
 
-from debuggers.diagnosis.facts import Facts, ParameterFacts
+from debuggers.detectors import Finding
+from debuggers.diagnosis.facts import Facts, GroupFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -19,3 +20,19 @@ def test_gradients_below_the_smallest_normal_number_underflow_where_nothing_is_l
         tensors={"gradient_rms": {"fc.weight": np.full(STEPS, size)}},
     )  # fmt: skip
     assert ("fp16_underflow" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("eps", "dtype", "is_first"), [
+    (1e-8, "float16", True), (1e-4, "float16", False), (1e-8, "float32", False),
+])  # fmt: skip
+def test_an_epsilon_that_is_zero_in_float16_divides_by_zero(eps, dtype, is_first):
+    weight = ParameterFacts(name="fc.weight", shape=(8, 8), dtype=dtype, std=0.2)
+    groups = (GroupFacts(settings={"lr": 1e-3, "eps": eps}),)
+    facts = Facts(steps=STEPS, parameters=(weight,), groups=groups, optimizer="Adam")
+    loss = np.where(np.arange(STEPS) < 2, 2.3, np.nan)
+    found = Finding(
+        kind="non_finite_loss", name="loss", level="error", step=2, last_step=59, steps=58, ongoing=True, value=np.nan,
+        threshold=np.inf, evidence="", rule="",
+    )  # fmt: skip
+    causes = diagnose(evidence(facts=facts, loss=loss, findings=(found,)))
+    assert (causes[0].code == "fp16_underflow") == is_first
