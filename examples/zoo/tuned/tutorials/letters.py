@@ -12,9 +12,9 @@ END = 0
 
 
 def _spelling(seed: int, length: int) -> torch.Tensor:
-    """Names of letters, as codes (N, length)."""
-    train, _ = samples.names(seed, length=length)
-    return train.tensors[0]
+    """The beginnings of names of letters, each once, as codes (N, length)."""
+    names = samples.names(seed, length=length)[0].tensors[0].unique(dim=0)
+    return names[torch.randperm(len(names))]
 
 
 @healthy(at_least=0.25)
@@ -111,7 +111,7 @@ class _Decoder(nn.Module):
 @healthy(at_least=0.5)
 def names_reversed_by_two_nets(watch: Watch, *, seed: int) -> float:
     """PyTorch's translation tutorial: encoder and decoder with an optimizer each, and teacher forcing."""
-    names, width = _spelling(seed, 8), 48
+    names, width = _spelling(seed, 12), 48
     backwards = names.flip(1)
     encoder = nn.ModuleDict({"embed": nn.Embedding(samples.LETTERS, width), "gru": nn.GRU(width, width)})
     decoder = _Decoder(width)
