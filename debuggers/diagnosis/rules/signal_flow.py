@@ -23,6 +23,8 @@ JUMP = 50.0
 _FLOAT32 = float(np.finfo(np.float32).eps)
 SAME = 1e-3
 """Share of their deviation up to which outputs are the same for all rows of a batch."""
+TINY_WEIGHT = 0.01
+"""Share of another weight's size from which one is far smaller."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
 
@@ -122,6 +124,12 @@ def _unit(evidence: Evidence) -> float:
     return max(1.0, abs(first) ** 0.5) if squares and np.isfinite(first) else 1.0
 
 
+def _is_tiny(evidence: Evidence, name: str, other: str) -> bool:
+    """Whether a weight is far smaller than another, as embeddings before a norm: gradients are larger by as much."""
+    sizes = {one.name: one.std for one in evidence.facts.parameters}
+    return 0 < sizes.get(name, 0.0) < TINY_WEIGHT * sizes.get(other, 0.0)
+
+
 def _start(norms: npt.NDArray[np.float64]) -> float:
     return float(np.median(norms[:5]))
 
@@ -133,7 +141,7 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
     if len(known) >= 3:
         ratio = known[0][1] / known[-1][1]
-        if ratio > GROWTH:
+        if ratio > GROWTH and not _is_tiny(evidence, known[0][0], known[-1][0]):
             argument.add(
                 MODERATE,
                 f"the gradient of {known[0][0]} is {ratio:,.0f} times that of {known[-1][0]} at first",
