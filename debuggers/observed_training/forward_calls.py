@@ -94,6 +94,7 @@ class ForwardCalls:
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
+        self._evaluates = False
         self._given: weakref.ref[torch.Tensor] | None = None
         self.begun_s: float | None = None
 
@@ -170,9 +171,11 @@ class ForwardCalls:
                 and holds_values()
             ):
                 tensor = _first_tensor((args, kwargs))
-                again = tensor is not None and self._batch is not None and self._batch() is tensor
+                last = None if self._batch is None else self._batch()
+                again = self._evaluates and tensor is not None and last is tensor
+                self._evaluates = True
                 self._batch = None if tensor is None else weakref.ref(tensor)
-                self.random.call_begins(tensor)
+                self.random.call_begins(again=again)
                 looks = self.validations.wants_mode and is_in_training_mode(module)
                 acted = looks and any(map(acts_in_training, module.modules()))
                 self.validations.see_call(acted=acted, again=again)
@@ -181,7 +184,7 @@ class ForwardCalls:
         tensor = _first_tensor((args, kwargs))
         if tensor is not None and self._batch is not None and self._batch() is tensor:
             self.validations.forget_calls()
-        self.random.training_goes_on()
+        self._evaluates = False  # the same tensor may come to a validation after this call
         self._evaluations.training_begins(tensor)
         self._given = None if tensor is None else weakref.ref(tensor)
         if tensor is not None and tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:

@@ -1,19 +1,17 @@
 """Sees dropout that goes on in evaluation: random numbers are drawn there, and the training has masks of its own."""
 
-import weakref
 from typing import Any
 
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.observed_training.graphs.graph_nodes import constant_operand, operands, operator
 from debuggers.observed_training.invariants import InvariantLog
+from debuggers.observed_training.validations import SAMPLES
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
 from debuggers.torch_internals.modules import Dropout
 
 _MOST_CALLS = 8
-_REPEATS = 3
-"""Calls after another with the same tensor from which their outputs are meant to differ."""
 _MOST_NODES = 512
 _SAMPLED = 4096
 _NEAR = 0.1
@@ -36,24 +34,17 @@ class RandomCalls:
         self._masks: list[float] | None = None
         self._repeats = 0
         self._before: torch.Tensor | None = None
-        self._last: weakref.ref[torch.Tensor] | None = None
 
-    def call_begins(self, given: torch.Tensor | None) -> None:
-        """Takes a call without gradients, and the first tensor that the model is given."""
+    def call_begins(self, *, again: bool) -> None:
+        """Takes a call without gradients; ``again`` says that the call before it was given the same tensor."""
         self._before = None
         if self._model is None or self._model.training or self._calls >= _MOST_CALLS:
             return
-        again = given is not None and self._last is not None and self._last() is given
-        self._last = None if given is None else weakref.ref(given)
         self._repeats = self._repeats + 1 if again else 0
-        if self._repeats >= _REPEATS:
+        if self._repeats >= SAMPLES:
             self._calls, self._draws = _MOST_CALLS, 0
         elif not again:
             self._before = RandomStates.now(host_only=True).host
-
-    def training_goes_on(self) -> None:
-        """Takes a call with gradients: the same tensor may come to a validation after it."""
-        self._last = None
 
     def call_ends(self) -> None:
         """Says that the call has returned."""

@@ -1,6 +1,6 @@
 """Counts the validations of a training: those that the loop tells, and those that are seen between its steps."""
 
-_SAMPLES = 3
+SAMPLES = 3
 """Calls after another with the same tensor from which their outputs are meant to differ."""
 
 
@@ -50,7 +50,7 @@ class Validations:
         """
         self.calls += 1
         self._repeats = self._repeats + 1 if again else 0
-        self._samples |= self._repeats >= _SAMPLES
+        self._samples |= self._repeats >= SAMPLES
         self._acted = (self._acted or acted) and not self._samples
 
     def forget_calls(self) -> None:

@@ -44,6 +44,7 @@ FEWEST = 4
 """Elements of a unit from which one without a positive element counts: of fewer, half of them have none by chance."""
 SIGNALS = (*STATISTICS, "saturated", "dead_units")
 _FLOAT32 = 1e-6
+"""Share of a size that rounding to float32 and the order of sums may change."""
 _TANH, _SIGMOID = math.atanh(1 - NEAR), math.log(1 / NEAR - 1)
 
 

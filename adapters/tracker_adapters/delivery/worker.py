@@ -95,14 +95,13 @@ class DeliveryWorker:
         """Delivers until everything is delivered and the run has ended, or ``stopping`` is set."""
         lease = FileLock(self._folder / f"{self.key}.lock")
         try:
-            # The delivery of an attempt that crashed may still drain; it continues with this attempt, perhaps to its
-            # end.
+            # The delivery of an attempt that crashed may still drain; it goes on with this one, perhaps to its end.
             while not lease.acquire():
                 if not self._wait_for_lease:
                     return "busy"
                 if self.stopping.wait(POLL_INTERVAL_S):
                     return "stopped"
-        except FileNotFoundError:  # the run was deleted or moved before a slow machine came to this
+        except FileNotFoundError:  # the run was deleted before a slow machine came to this
             return "gave_up"
         try:
             while not self.stopping.is_set():

@@ -15,8 +15,6 @@ def binomial_deviation(evidence: Evidence, share: float, batches: int) -> float:
         batches: How many.
     """
     loss, rows = evidence.facts.loss, evidence["inputs/batch_size"].finite.median(1.0)
-    has_indices = (
-        loss is not None and loss.kind in ("cross_entropy", "nll") and loss.targets_shape != loss.outputs_shape
-    )
-    drawn = batches * max(rows, math.prod(loss.targets_shape) if loss is not None and has_indices else 1.0)
-    return math.sqrt(share * (1 - share) / max(1.0, drawn))
+    if loss is not None and loss.kind in ("cross_entropy", "nll") and loss.targets_shape != loss.outputs_shape:
+        rows = max(rows, math.prod(loss.targets_shape))
+    return math.sqrt(share * (1 - share) / max(1.0, batches * rows))

@@ -11,6 +11,10 @@ USUAL_GAINS = (0.05, 5.0)
 """Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
 RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4, "RNNCell": 1, "GRUCell": 3, "LSTMCell": 4}
 """Recurrent layers, with the number of gates whose weights stand one below the other."""
+_WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
+"""How the names of classes begin that multiply what enters with their parameters of several dimensions."""
+_A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
+"""Names of parameters that others than these multiply with."""
 
 
 def fan_in(shape: tuple[int, ...], kind: str) -> float:
@@ -21,10 +25,6 @@ def fan_in(shape: tuple[int, ...], kind: str) -> float:
 def is_set(parameter: ParameterFacts) -> bool:
     """Whether a parameter was anything but zero at first."""
     return parameter.std + abs(parameter.mean) > 0
-
-
-_WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
-_A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
 
 
 def gains(facts: Facts) -> dict[str, float]:

@@ -11,6 +11,8 @@ from debuggers.diagnosis.series import Series
 
 HEALTHY_RATIO = 1e-3
 """|Δw| / |w| a step at which training usually goes well (Karpathy's lecture notes CS231n)."""
+ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
+"""How the names of optimizers begin that divide by the gradients' own size."""
 LARGE_RATIO = 0.1
 SMALL_RATIO = 1e-4
 """Outside of these an update ratio is worth telling (TheDeepChecker; DeepDiagnosis: 1e-5 to 0.1)."""

@@ -33,9 +33,10 @@ from debuggers.diagnosis.rules.ranks import (
 from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak
 from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapsed, stopped_too_early
 from debuggers.diagnosis.rules.signal_flow import exploding_gradients, vanishing_gradients
+from debuggers.diagnosis.rules.single_class import single_class_labels
 from debuggers.diagnosis.rules.symmetry import unbroken_symmetry
 from debuggers.diagnosis.rules.target_range import target_out_of_range
-from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated, single_class_labels
+from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated
 from debuggers.diagnosis.rules.units import dead_units, saturated_units
 from debuggers.diagnosis.rules.wrong_mode import wrong_mode
 

@@ -46,8 +46,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
     _add_repeated_batches(argument, evidence, rows)
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
         argument.add(0.55, drawn)
-        validation, progress = evidence.validation.finite.values, progress_of(evidence)
-        if len(validation) >= 3 and progress and float(np.median(validation[-2:])) > FAR_ABOVE * progress.last:
+        if _is_learnt_alone(evidence, FAR_ABOVE):
             argument.against(WEAK, "what comes of it is a validation loss far above the training loss: see overfitting")
     for found in evidence.found("same_batch_on_ranks"):
         argument.add(STRONG, f"{found.evidence}: a DistributedSampler is missing", since=found.step, where=[found.name])
@@ -75,7 +74,7 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
                 f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
                 "whole data set",
             )
-    elif repeated > 0.9 and rows in BATCH_SIZES and _is_learnt_alone(evidence) and not _is_meant(evidence, rows):
+    elif repeated > 0.9 and rows in BATCH_SIZES and _are_learnt(evidence) and not _is_meant(evidence, rows):
         argument.add(
             STRONG,
             f"{repeated:.0%} of the sampled batches are the same {rows:.0f} rows, and the validation loss is far "
@@ -96,12 +95,16 @@ def _of_a_row(evidence: Evidence) -> int:
     return prod(targets.shape[1:]) if targets is not None else 1
 
 
-def _is_learnt_alone(evidence: Evidence) -> bool:
-    """Whether a validation shows that what was learnt of the rows does not hold for others."""
+def _is_learnt_alone(evidence: Evidence, times: float) -> bool:
+    """Whether a validation shows that what was learnt does not hold for others: it is so many times the loss."""
     validation, progress = evidence.validation.finite.values, progress_of(evidence)
-    if progress is None or len(validation) < 3:
-        return False
-    return progress.learnt > 0.5 and float(np.median(validation[-2:])) > 3 * progress.last
+    return progress is not None and len(validation) >= 3 and float(np.median(validation[-2:])) > times * progress.last
+
+
+def _are_learnt(evidence: Evidence) -> bool:
+    """Whether rows are learnt that a validation's are not."""
+    progress = progress_of(evidence)
+    return progress is not None and progress.learnt > 0.5 and _is_learnt_alone(evidence, 3.0)
 
 
 def _is_meant(evidence: Evidence, rows: float) -> bool:

@@ -4,11 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.updates import HEALTHY_RATIO
+from debuggers.diagnosis.derived.updates import ADAPTIVE, HEALTHY_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
-ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
 NEARLY_ALL = 0.9
 """Share of the steps from which gradients are never zeroed but by exception."""
 JUMP = 20.0

@@ -80,8 +80,9 @@ def poor_initialization(evidence: Evidence) -> Argument:
 def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float]:
     """Adds parameters whose first values are at a wrong scale; returns their names with the number that says so."""
     facts = evidence.facts
-    wrong = {name: gain for name, gain in gains(facts).items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
-    last = next(reversed(gains(facts)), "")  # behind it nothing vanishes: outputs may begin as constant ones
+    first = gains(facts)
+    wrong = {name: gain for name, gain in first.items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
+    last = next(reversed(first), "")  # behind it nothing vanishes: outputs may begin as constant ones
     wrong = {
         name: gain for name, gain in wrong.items() if gain > 1 or not (name == last or _is_rescaled(evidence, name))
     }

@@ -7,6 +7,7 @@ from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
+from debuggers.diagnosis.derived.updates import ADAPTIVE
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import Progress, progress_of
@@ -183,7 +184,7 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
         MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
     )
     progress = progress_of(evidence)
-    divides = evidence.facts.optimizer.startswith(("Adam", "RMSprop", "NAdam", "RAdam", "Lion"))
+    divides = evidence.facts.optimizer.startswith(ADAPTIVE)
     if not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     ratio = evidence["update_ratio"].finite

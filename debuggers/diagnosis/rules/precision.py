@@ -9,6 +9,7 @@ from debuggers.diagnosis.progress import progress_of
 SMALLEST_NORMAL = float(np.finfo(np.float16).smallest_normal)
 """What is smaller has fewer bits in float16, down to none (Micikevicius et al. 2018)."""
 SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
+"""What is smaller than half of it is zero in float16."""
 _NOT_FINITE = ("non_finite_loss", "non_finite_activation", "non_finite_weight", "non_finite_gradient")
 
 

@@ -1,18 +1,20 @@
-"""Activations in a graph, and which of them bounds what a loss compares."""
+"""Activations in a graph: which stands before a loss, and which bounds what it compares."""
 
+from collections.abc import Container
 from typing import Any, Final
 
 from debuggers.observed_training.graphs.bounded_states import is_divided_by_its_length, is_recurrent_state
 from debuggers.observed_training.graphs.cosines import are_cosines
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
+    PICKING,
     constant_operand,
     is_leaf,
     number_on_host,
     operands,
     operator,
 )
-from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.autograd import node_number, saved_value
 
 _ACTIVATIONS: Final = {
     "Softmax": "softmax",
@@ -39,6 +41,8 @@ _WITH_BOUNDS: Final[dict[str, tuple[str, str, dict[tuple[float | None, float | N
 }
 """Operators whose constants say which activation they are: the attributes that hold them, and the names."""
 _FURTHEST = 16
+FURTHEST_ACTIVATION = 10
+"""How many nodes before the loss may lie between it and the activation that is looked for."""
 
 
 def activation_of(name: str, node: Any) -> str:
@@ -95,3 +99,27 @@ def _limited(name: str, node: Any, factor: float) -> tuple[str, float]:
     if low is None or high is None or high <= 0 or low not in (0.0, -high):
         return "", 0.0
     return ("hardtanh" if low else "hardsigmoid"), factor * high
+
+
+def back_to_activation(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
+    """Returns the nodes to the model's end, the last activation on the way, and whether that end was found."""
+    nodes: list[Any] = []
+    before, in_model = "", False
+    for _ in range(FURTHEST_ACTIVATION):
+        if node is None or hasattr(node, "variable"):
+            break
+        if not in_model:
+            nodes.append(node)
+            in_model = node_number(node) in outputs
+        name, inner = operator(node), operands(node)
+        before = activation_of(name, node)
+        passes = len(inner) == 1 and (name in PASSING or name in PICKING)
+        if before or not (passes or _joins_alike(name, inner)):
+            break
+        node = inner[0]
+    return nodes, before, in_model
+
+
+def _joins_alike(name: str, inner: list[Any]) -> bool:
+    """Whether a node joins results of one operator, such as the log-softmax of each step of a sequence."""
+    return name in ("Cat", "Stack") and len({operator(one) for one in inner}) == 1

@@ -38,6 +38,8 @@ PASSING = frozenset(
     ]
 )
 """Operators that pass elements on, perhaps only some of them, in another shape or dtype."""
+PICKING = frozenset(["Gather", "Index", "Take", "TakeAlongDim"])
+"""Operators that pass on the elements that a tensor of indices names, such as the classes of targets."""
 
 _PRODUCTS = frozenset(
     ["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution", "ScaledDotProductFlashAttentionForCpu"]

@@ -5,6 +5,7 @@ from typing import Any
 
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
+    PICKING,
     constant_operand,
     is_leaf,
     operands,
@@ -16,7 +17,6 @@ from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
 
-PICKING = frozenset(["Gather", "Index", "Take", "TakeAlongDim"])
 _SHIFTING = frozenset(["Add", "Sub", "Clamp", "ClampMin", "ClampMax"])
 """Operators that with a constant keep a probability from being 0 or 1."""
 _NORMS = frozenset(["LinalgVectorNorm", "Norm"])
@@ -122,7 +122,9 @@ def has_minus(constant: torch.Tensor) -> bool:
 
     Only where they lie on the host: nothing waits for a device.
     """
-    return constant.is_cpu and bool(constant.min() < 0) and bool(constant.max() <= 0)
+    if not constant.is_cpu or constant.is_complex() or not constant.numel():
+        return False
+    return bool(constant.min() < 0) and bool(constant.max() <= 0)
 
 
 def _cosine(node: Any, inner: list[Any], way: Way) -> Term | None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from debuggers.observed_training.graphs.contrasts import contrast_of
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
+    PICKING,
     constant_operand,
     is_leaf,
     number_on_host,
@@ -15,7 +16,7 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.observed_training.graphs.loss_formulas import PICKING, log_probabilities, written_out
+from debuggers.observed_training.graphs.loss_formulas import log_probabilities, written_out
 from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.observed_training.graphs.overlaps import overlap_of

@@ -8,7 +8,7 @@ from typing import Any
 from debuggers.diagnosis.facts import OF_ELEMENTS, OF_VALUES, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs import contrasts, margins
-from debuggers.observed_training.graphs.activations import activation_of, bounded_by
+from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_by_classes
 from debuggers.observed_training.graphs.graph_nodes import (
@@ -19,15 +19,12 @@ from debuggers.observed_training.graphs.graph_nodes import (
     shape_of,
     unexpanded_shape,
 )
-from debuggers.observed_training.graphs.loss_formulas import PICKING, has_minus
+from debuggers.observed_training.graphs.loss_formulas import has_minus
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
 from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
-
-_TO_ACTIVATION = 10
-"""How many nodes before the loss may lie between it and the activation that is looked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,7 +122,7 @@ def replace_facts(facts: LossFacts, **changes: Any) -> LossFacts:
 
 
 def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor] | None) -> LossView:
-    below, before, compares_outputs = _below(term.outputs, outputs)
+    below, before, compares_outputs = back_to_activation(term.outputs, outputs)
     between = _between(term.comparison, term.outputs)
     shown = term.outputs
     while shown is not None and operator(shown) == "Expand" and operands(shown):
@@ -196,30 +193,6 @@ def _unexpanded(tensor: torch.Tensor) -> torch.Tensor:
     return tensor[tuple(kept)].reshape(shape)
 
 
-def _below(node: Any, outputs: Container[int]) -> tuple[list[Any], str, bool]:
-    """Returns the nodes to the model's end, the last activation on the way, and whether that end was found."""
-    nodes: list[Any] = []
-    before, in_model = "", False
-    for _ in range(_TO_ACTIVATION):
-        if node is None or hasattr(node, "variable"):
-            break
-        if not in_model:
-            nodes.append(node)
-            in_model = node_number(node) in outputs
-        name, inner = operator(node), operands(node)
-        before = activation_of(name, node)
-        passes = len(inner) == 1 and (name in PASSING or name in PICKING)
-        if before or not (passes or _joins_alike(name, inner)):
-            break
-        node = inner[0]
-    return nodes, before, in_model
-
-
-def _joins_alike(name: str, inner: list[Any]) -> bool:
-    """Whether a node joins results of one operator, such as the log-softmax of each step of a sequence."""
-    return name in ("Cat", "Stack") and len({operator(one) for one in inner}) == 1
-
-
 def _reaches(root: Any, outputs: Container[int]) -> bool:
     """Whether there is an output among the next nodes, without those behind an operator with a parameter."""
     waiting, seen = [root], {root}
@@ -240,7 +213,7 @@ def _between(comparison: Any, outputs: Any) -> list[Any]:
     """Returns the nodes between the one that compares and what it compares, such as a log-softmax."""
     nodes: list[Any] = []
     node = comparison
-    while node is not None and outputs is not None and len(nodes) < _TO_ACTIVATION:
+    while node is not None and outputs is not None and len(nodes) < FURTHEST_ACTIVATION:
         inner = operands(node)
         node = inner[0] if len(inner) == 1 else None
         if node is outputs:

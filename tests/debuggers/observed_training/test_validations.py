@@ -92,3 +92,19 @@ def test_calls_before_another_models_pass_or_on_a_batch_that_is_trained_on_are_n
             validations.forget_calls()
         validations.step_ends(step_had_other_passes=number % 2 == 0)
     assert validations.count == 0
+
+
+def test_a_tensor_that_is_trained_on_after_another_one_was_no_validation():
+    """As of pseudo-labels: labelled rows are trained on before those that were labelled just now."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for number in range(12):
+            rows = torch.randn(8, 4)
+            if number % 4 == 3:
+                with torch.no_grad():
+                    model(rows), model(rows)
+            optimizer.zero_grad()
+            (model(torch.randn(8, 4)).square().mean() + model(rows).square().mean()).backward()
+            optimizer.step()
+    assert session.evidence().facts.validations == 0

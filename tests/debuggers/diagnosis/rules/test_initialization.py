@@ -172,3 +172,14 @@ def test_a_bias_that_moves_alone_says_that_zeros_enter_its_layer_from_the_start(
         *parameters, tensors={"gradient_rms": {"2.weight": weight, "2.bias": bias}, "output_zeros": {"1": zeros}}
     )
     assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+def test_the_last_weight_may_be_small():
+    """Its outputs begin as nearly constant ones, and nothing behind it gets less for that."""
+    stds = {"fc.weight": 0.25, "head.weight": 0.001}
+    found = {}
+    for order in (["fc.weight", "head.weight"], ["head.weight", "fc.weight"]):
+        weights = tuple(ParameterFacts(name=name, shape=(16, 16), std=stds[name]) for name in order)
+        made = Evidence(series={"loss": Series(STEPS, np.full(12, 2.3))}, facts=Facts(steps=12, parameters=weights))
+        found[order[-1]] = [cause.code for cause in diagnose(made)]
+    assert found == {"head.weight": [], "fc.weight": ["poor_initialization"]}

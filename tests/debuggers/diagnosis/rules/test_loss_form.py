@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
+from msgspec.structs import replace as with_fields
 
 from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -106,3 +107,20 @@ def test_an_accuracy_below_chance_says_nothing_of_a_model_that_nothing_trains(ro
         "targets/classes_so_far": np.full(STEPS, 3.0), "outputs/batch_size": np.full(STEPS, 64.0),
     })  # fmt: skip
     assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("optimizer", "is_one"), [("SGD", True), ("Adam", False), ("Adagrad", False)])
+def test_a_sum_is_no_reason_for_an_optimizer_that_divides_by_the_gradients_size(optimizer, is_one):
+    facts = with_fields(of_loss(reduction="sum", outputs_shape=(32, 10)), optimizer=optimizer)
+    signals = {"inputs/batch_size": np.full(STEPS, 32.0), "update_ratio": np.full(STEPS, 0.5)}
+    causes = diagnose(evidence(facts=facts, **signals))
+    assert ("loss_sum_not_mean" in [cause.code for cause in causes]) is is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(2.3, True), (1.0, False)])
+def test_an_accuracy_below_chance_says_nothing_where_the_loss_falls(last, is_one):
+    """A margin may be taken from the logit of each target, as in ArcFace."""
+    values = {"accuracy": 0.0, "baseline_loss": 2.3, "targets/classes_so_far": 10.0, "inputs/batch_size": 64.0}
+    signals = {name: np.full(STEPS, value) for name, value in values.items()}
+    causes = diagnose(evidence(facts=of_loss(), loss=np.linspace(2.3, last, STEPS), **signals))
+    assert ("flipped_loss_sign" in [cause.code for cause in causes]) is is_one

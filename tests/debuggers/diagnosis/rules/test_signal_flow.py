@@ -48,3 +48,18 @@ def test_outputs_that_are_the_same_for_all_rows_show_what_a_recurrence_forgets(s
         **{"outputs/batch_std": np.full(STEPS, spread), "outputs/std": np.full(STEPS, 1.0)},
     )  # fmt: skip
     assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("std", "is_one"), [(1e-4, False), (0.2, True)])
+def test_gradients_of_weights_that_are_far_smaller_are_larger_by_as_much(std, is_one):
+    """Embeddings that begin as nearly nothing before a norm, as in RWKV."""
+    weights = tuple(
+        ParameterFacts(name=f"{name}.weight", shape=(16, 16), std=size)
+        for name, size in (("a", std), ("b", 0.2), ("c", 0.2))
+    )
+    sizes = {"a.weight": 20.0, "b.weight": 0.1, "c.weight": 0.1}
+    made = evidence(
+        facts=Facts(steps=STEPS, parameters=weights, layers=(LayerFacts(name="rnn", kind="LSTM"),)),
+        tensors={"gradient_rms": {name: np.full(STEPS, size) for name, size in sizes.items()}},
+    )
+    assert ("exploding_gradients" in [cause.code for cause in diagnose(made)]) is is_one

@@ -382,3 +382,14 @@ def test_a_long_sum_of_losses_is_looked_at_in_part():
 
     assert time.thread_time() - begun < 0.05
     assert len(facts.nodes) <= 64
+
+
+def test_a_mean_that_is_divided_by_a_tensor_is_a_mean_times_its_inverse():
+    """As in a VQ-VAE, which divides by the variance of the data: it is no sum over a mask, which has a mean then."""
+    scaled = viewed(lambda o: functional.mse_loss(o, VALUES) / torch.tensor(0.25), units=1).facts
+    masked = viewed(lambda o: (o - VALUES).square().sum() / torch.tensor(4.0), units=1).facts
+    assert (scaled.reduction, scaled.factor, masked.reduction, masked.factor) == ("mean", 4.0, "mean", 1.0)
+
+
+def test_targets_without_an_element_have_no_sign():
+    assert viewed(lambda o: (SHARES[:0] * o[:0].log_softmax(1)).sum()).facts.kind in ("", "cross_entropy")
