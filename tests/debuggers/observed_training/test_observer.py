@@ -189,24 +189,24 @@ def test_a_pass_that_joins_the_models_calls_is_known(calls, passes, joins):
     """As of a policy's episode, or a sequence that a loop goes through; two calls may be two views of a batch."""
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    observed = Observed(model, optimizer)
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        losses = [model(batch()[0]).square().mean() for _ in range(calls)]
-        for loss in losses if passes > 1 else [sum(losses)]:
-            loss.backward()
-        optimizer.step()
-    assert observed.facts.joins_calls == joins
+    with Observed(model, optimizer) as observed:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            losses = [model(batch()[0]).square().mean() for _ in range(calls)]
+            for loss in losses if passes > 1 else [sum(losses)]:
+                loss.backward()
+            optimizer.step()
+        assert observed.facts.joins_calls == joins
 
 
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_whether_the_gradient_of_inputs_is_asked_for_is_known(is_asked):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    observed = Observed(model, optimizer)
-    model(batch()[0].requires_grad_(is_asked)).mean().backward()
-    optimizer.step()
-    assert observed.facts.inputs.requires_grad == is_asked
+    with Observed(model, optimizer) as observed:
+        model(batch()[0].requires_grad_(is_asked)).mean().backward()
+        optimizer.step()
+        assert observed.facts.inputs.requires_grad == is_asked
 
 
 def test_gradients_that_are_never_zeroed_are_found():
