@@ -24,7 +24,6 @@ from debuggers.signals.entrances import observable
 from debuggers.signals.judge import SignalJudge
 from debuggers.signals.modes import acts_in_training
 from debuggers.torch_import import torch
-from debuggers.utils import tensors_in
 from stepscope.sessions.evidence_text import EvidenceText
 
 
@@ -306,8 +305,7 @@ class SessionDiagnosis:
         with self._isolation.guard("watching a validation"):
             self.note_validation(acted=any(map(acts_in_training, module.modules())))
             if self.observer is not None and not torch.is_grad_enabled():
-                given = (one for one in tensors_in((args, kwargs)))
-                self.observer.calls.random.call_begins(next(given, None))
+                self.observer.calls.random.call_begins(again=False)
 
     def _see_end(self, module: torch.nn.Module) -> None:
         with self._isolation.guard("watching a validation"):

@@ -59,14 +59,17 @@ def train(net, *, repeats=1, tells=False):
     return [cause.code for cause in session.report().causes]
 
 
+FAST = [("dropped", False), ("by hand", False), ("module and noise", False), ("dropped", True)]
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "tells"),
     [
-        pytest.param(name, marks=() if name in ("dropped", "by hand", "module and noise") else pytest.mark.slow)
+        pytest.param(name, tells, marks=() if (name, tells) in FAST else pytest.mark.slow)
         for name in NETS
+        for tells in (False, True)
     ],
 )
-@pytest.mark.parametrize("tells", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_dropout_that_is_no_module_goes_on_in_evaluation(name, tells):
     assert ("wrong_mode" in train(NETS[name](), tells=tells)) is (name == "dropped")
 
