@@ -86,6 +86,11 @@ INVARIANTS: Final = (
         "the model multiplies with weights that are none of its parameters, and that nothing changes",
     ),
     Invariant(
+        "layers_last",
+        "the layers of a model are the same ones from step to step",
+        "the model multiplies with parameters that are none of its own and new at each step",
+    ),
+    Invariant(
         "parameters_change_with_buffers",
         "where a batch norm's statistics follow the batches, its parameters are trained",
         "a batch norm with frozen parameters is in training mode, so that its statistics follow the batches",

@@ -57,6 +57,9 @@ class LossGraphs:
         self._calls.random.look(loss.grad_fn)
         held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         unknown = self._unregistered.look(loss.grad_fn, self._calls.outputs, self._calls.given, held)
-        for name, found in (("samples_are_apart", mixed), ("weights_are_registered", unknown)):
-            if found is not None:
-                self._invariants.check(name, step, broken=bool(found), where=found)
+        found = {"samples_are_apart": mixed}
+        if unknown is not None:
+            found["weights_are_registered"], found["layers_last"] = unknown
+        for name, where in found.items():
+            if where is not None:
+                self._invariants.check(name, step, broken=bool(where), where=where)

@@ -66,6 +66,14 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
                 since=invariant.first_step,
             )
             argument.advice = "Keep layers in nn.ModuleList or nn.ModuleDict, and tensors in nn.Parameter."
+        elif invariant.name == "layers_last" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            argument.add(
+                0.85,
+                f"the model multiplies with weights of shape {invariant.where} that are none of model.parameters() and "
+                "new at each step: the layers that have them are made in forward",
+                since=invariant.first_step,
+            )
+            argument.advice = "Make layers in __init__, and call them in forward."
     return argument
 
 

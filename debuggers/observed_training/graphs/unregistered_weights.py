@@ -1,7 +1,8 @@
 """Finds weights that a model multiplies with and does not have among its parameters, as of layers in a plain list."""
 
 import weakref
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from debuggers.observed_training.graphs.graph_nodes import is_leaf, operands, operator
@@ -15,6 +16,16 @@ _WEIGHTS = {"Addmm": 2, "Mm": 1, "Convolution": 1, "Embedding": 0}
 _TURNING = frozenset(["T", "Transpose", "Permute"])
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A weight, as it was at a look."""
+
+    weight: weakref.ref[torch.Tensor]
+    version: int
+    shape: tuple[int, ...]
+    is_parameter: bool
+
+
 class UnregisteredWeights:
     """Compares the leaves of graphs with a model's parameters; it keeps neither alive.
 
@@ -23,10 +34,14 @@ class UnregisteredWeights:
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
-        self._seen: dict[int, tuple[weakref.ref[torch.Tensor], int]] = {}
+        self._seen: dict[int, _Seen] = {}
 
-    def look(self, root: Any, outputs: Container[int], given: torch.Tensor | None, held: Container[int]) -> str | None:
-        """Returns weights that nothing has changed since the last look, ``""`` for none; None at the first look.
+    def look(
+        self, root: Any, outputs: Container[int], given: torch.Tensor | None, held: Container[int]
+    ) -> tuple[str, str] | None:
+        """Returns weights that nothing has changed since the last look, and those of layers that were made since.
+
+        Both name shapes, and are ``""`` for none; None at the first look at which there are such weights.
 
         Args:
             root: The node of the loss.
@@ -43,14 +58,31 @@ class UnregisteredWeights:
             if id(one) not in known and id(one) not in held and one.requires_grad
         }
         still = [one for key, one in found.items() if self._stands(key, one)]
-        self._seen = {key: (weakref.ref(one), version_of(one)) for key, one in found.items()}
-        if first and found:
-            return None
-        return ", ".join(str(tuple(one.shape)) for one in still[:3])
+        anew = self._made_anew(found.values())
+        self._seen = {
+            key: _Seen(weakref.ref(one), version_of(one), tuple(one.shape), isinstance(one, torch.nn.Parameter))
+            for key, one in found.items()
+        }
+        return None if first and found else (_shapes(still), _shapes(anew))
 
     def _stands(self, key: int, weight: torch.Tensor) -> bool:
         before = self._seen.get(key)
-        return before is not None and before[0]() is weight and before[1] == version_of(weight)
+        return before is not None and before.weight() is weight and before.version == version_of(weight)
+
+    def _made_anew(self, found: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+        """The parameters of layers that took the place of others, of the same shapes, which are gone.
+
+        Weights that a loop computes, such as those of a hypernetwork or of a step within a step, are no parameters.
+        """
+        before = [one for one in self._seen.values() if one.is_parameter]
+        now = [one for one in found if isinstance(one, torch.nn.Parameter)]
+        is_replaced = before and all(one.weight() is None for one in before)
+        alike = sorted(one.shape for one in before) == sorted(tuple(one.shape) for one in now)
+        return [*now] if is_replaced and alike else []
+
+
+def _shapes(weights: list[torch.Tensor]) -> str:
+    return ", ".join(str(tuple(one.shape)) for one in weights[:3])
 
 
 def _weights(root: Any, outputs: Container[int], behind: int) -> Iterator[torch.Tensor]:

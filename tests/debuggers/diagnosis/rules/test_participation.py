@@ -27,6 +27,34 @@ def test_weights_that_the_model_does_not_know_are_in_no_optimizer(broken, is_one
         assert "ModuleList" in causes[0].advice
 
 
+class Remade(torch.nn.Module):
+    """A network that makes its second layer in each call, as a beginner may."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = torch.nn.Linear(6, 16), torch.nn.Linear(16, 1)
+
+    def forward(self, rows):
+        return self.head(torch.nn.Linear(16, 16)(self.first(rows).relu()).relu())
+
+
+def test_layers_that_are_made_in_forward_are_never_trained():
+    torch.manual_seed(0)
+    model = Remade()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(20):
+            rows = torch.randn(32, 6)
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(rows), rows[:, :1]).backward()
+            optimizer.step()
+
+    (cause,) = session.report().causes
+    assert cause.code == "parameters_not_in_optimizer"
+    assert "(16, 16)" in cause.evidence[0]
+    assert "__init__" in cause.advice
+
+
 def test_steps_that_change_nothing_do_not_follow_from_large_inputs():
     values = {"update_ratio": 0.0, "total_norm/gradients": 1.0, "inputs/mean": 0.0, "inputs/std": 100.0, "loss": 2.3}
     series = {name: Series(np.arange(STEPS), np.full(STEPS, value)) for name, value in values.items()}
