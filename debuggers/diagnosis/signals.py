@@ -105,6 +105,11 @@ OF_A_STEP: Final = (
     Signal("descent_cosine", "cosine between sampled elements of the update and of the negative gradient"),
     Signal("decay_cosine", "cosine between sampled elements of the update and of the negative weights"),
     Signal("update_ratio", "|Δw| / |w| over sampled elements of all parameters"),
+    Signal(
+        "rounded_away",
+        "share of the sampled elements of bfloat16 and float16 parameters with a gradient that the step left as they "
+        "were, as their dtype does with small updates",
+    ),
     Signal("weight_norm", "Euclidean norm of all parameters, estimated from sampled elements"),
     Signal("clipped_norm", "total norm right after the loop clips, where it does"),
     Signal("unclipped_norm", "total norm right before the loop clips"),

@@ -19,6 +19,8 @@ from debuggers.torch_import import torch
 
 Floats = npt.NDArray[np.float64]
 
+_NARROW = frozenset([torch.bfloat16, torch.float16])
+
 
 class _Elements:
     """Elements of several tensors, on their way to the host."""
@@ -100,6 +102,7 @@ class _Moment:
     starts: npt.NDArray[np.intp]
     sizes: npt.NDArray[np.intp]
     factors: Floats  # how many elements of the tensor one of the sample stands for
+    narrow: npt.NDArray[np.bool_] | None  # which tensors are of 16 bits; None for none
     gradients: _Elements
     before: _Elements | None
     scale: DeferredTensor | None
@@ -170,6 +173,7 @@ class ParameterSignals:
                 np.cumsum(sizes) - sizes,
                 sizes,
                 numels / sizes,
+                _narrow(parameters) if sampled else None,
                 _Elements(gradients),
                 _Elements(weights) if sampled else None,
                 None if scale is None else DeferredTensor(scale),
@@ -219,6 +223,9 @@ class ParameterSignals:
                 after = None if moment.after is None else moment.after.resolve()
                 self._take_tensors(moment, gradients, before, after)
                 totals |= _totals(gradients, before, after, factors)
+                if after is not None and moment.narrow is not None:
+                    counted = factors * np.repeat(moment.narrow, moment.sizes) * (gradients != 0)
+                    totals["rounded_away"] = _mean(after == before, counted)
         self._log.put(moment.step, totals, moment.time_ns)
 
     def _take_tensors(self, moment: _Moment, gradients: Floats, before: Floats, after: Floats | None) -> None:
@@ -254,6 +261,17 @@ def _totals(gradients: Floats, before: Floats, after: Floats | None, factors: Fl
         totals["descent_cosine"] = -_cosine(change, gradients, factors)
         totals["decay_cosine"] = -_cosine(change, before, factors)
     return totals
+
+
+def _narrow(parameters: Iterable[torch.Tensor]) -> npt.NDArray[np.bool_] | None:
+    narrow = np.array([one.dtype in _NARROW for one in parameters])
+    return narrow if narrow.any() else None
+
+
+def _mean(values: npt.NDArray[np.bool_], weights: Floats) -> float:
+    """NaN where all weights are zero."""
+    total = float(weights.sum())
+    return float(values @ weights) / total if total else math.nan
 
 
 def _cosine(first: Floats, second: Floats, factors: Floats) -> float:

@@ -7,6 +7,20 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.roles import none_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.progress import progress_of
+
+FEWEST = 5
+"""Sampled steps from which it is known what steps change."""
+NEARLY_ALL = 0.9
+"""Share of the weights that steps leave as they are, from which the rest is too few to learn with."""
+LITTLE = 0.3
+"""Share of what there is to learn, below which little of it was."""
+NARROW = {"bfloat16": 512, "float16": 4096}
+"""Dtypes of 16 bits, with the part of a number up to which a summand is sure to be rounded away.
+
+It is half of the distance to the next number, at most 2**-8 of it in bfloat16 and 2**-11 in float16, and at least half
+of that.
+"""
 
 
 def no_update(evidence: Evidence) -> Argument:
@@ -58,7 +72,7 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
     """Steps that change no sampled weight, or whose changes are put back."""
     ratio, alive = evidence["update_ratio"], evidence["total_norm/gradients"].finite
     has_gradient = alive.median() > 0
-    if len(ratio) >= 5 and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
+    if len(ratio) >= FEWEST and has_gradient and float(np.mean(ratio.values == 0)) > 0.8:
         argument.add(
             CERTAIN,
             f"weights are unchanged after {np.sum(ratio.values == 0)} of {len(ratio)} sampled steps",
@@ -71,13 +85,30 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
             argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
         elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
+    if argument.cause is None:
+        _add_rounding(argument, evidence)
+
+
+def _add_rounding(argument: Argument, evidence: Evidence) -> None:
+    """Weights of 16 bits that steps leave as they are, nearly all of them, while little is learnt."""
+    rounded, progress = evidence["rounded_away"].finite, progress_of(evidence)
+    share = rounded.median(0.0)
+    if len(rounded) < FEWEST or share < NEARLY_ALL or progress is None or progress.failed or progress.learnt > LITTLE:
+        return
+    narrow = next((one.dtype for one in evidence.facts.parameters if one.dtype in NARROW), "16 bits")
+    argument.add(
+        MODERATE if progress.falls_late else CERTAIN,
+        f"a step leaves {share:.0%} of the weights in {narrow} as they are, though they have gradients: what is "
+        f"smaller than a part in {NARROW.get(narrow, 512)} of a weight is rounded away",
+        since=int(rounded.steps[0]),
+    )
 
 
 def _add_circumstances(argument: Argument, evidence: Evidence) -> None:
     """What goes with steps that change nothing."""
     for finding in evidence.found("skipped_steps"):
         argument.add(0.0, finding.evidence)
-    narrow = [one for one in evidence.facts.parameters if one.dtype in ("bfloat16", "float16")]
+    narrow = [one for one in evidence.facts.parameters if one.dtype in NARROW]
     if narrow:
         argument.add(WEAK, f"{narrow[0].name} is {narrow[0].dtype}: small updates are rounded away")
     rates = learning_rates(evidence)
