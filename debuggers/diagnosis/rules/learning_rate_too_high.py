@@ -147,7 +147,9 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
     if progress.became_non_finite is None and _grows_with_targets(progress, evidence):
         return
     if progress.blew_up is not None:
-        argument.add(0.55, f"the loss rose from {progress.first:.3g} to {progress.highest:.3g}", since=progress.blew_up)
+        weight = WEAK if _has_other_reasons(evidence) else 0.55
+        text = f"the loss rose from {progress.first:.3g} to {progress.highest:.3g}"
+        argument.add(weight, text, since=progress.blew_up)
     elif progress.rose:
         weight = WEAK if progress.lowest < 0 else 0.5  # the loss of a policy may rise
         argument.add(
@@ -175,6 +177,16 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         argument.add(0.45, found[1], since=found[0])
     if progress.stands and not progress.failed and progress.highest > 3 * abs(progress.first):
         argument.add(MODERATE, f"the loss rose to {progress.highest:.3g} and came back to no less than at the start")
+
+
+def _has_other_reasons(evidence: Evidence) -> bool:
+    """Whether a loss that is no single known one has risen while no step was large.
+
+    What a policy earns grows as it learns, and with it the error of its critic, which is one of several terms.
+    """
+    loss, ratio = evidence.facts.loss, evidence["update_ratio"].finite.values
+    is_single = loss is not None and loss.kind != "" and loss.terms == 1 and not loss.parts
+    return not is_single and len(ratio) > 0 and float(ratio.max()) < LARGE_RATIO / 3
 
 
 def _add_end(argument: Argument, evidence: Evidence, broken: int) -> None:

@@ -10,7 +10,7 @@ from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.derived.updates import ADAPTIVE
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
-from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.progress import EARLY, Progress, progress_of
 from debuggers.diagnosis.series import Series
 
 BELOW_CHANCE = 3.0
@@ -45,15 +45,11 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.last:.3g}")
     if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
         argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
-    if (
-        progress is not None
-        and not loss.kind
-        and progress.last < 0
-        and progress.first <= 0
-        and progress.last < 5 * progress.first < 0
-    ):
+    # Where a policy's advantages are centred, it begins at zero, but for rounding, and swings about zero from there.
+    early = float(series.values[:EARLY].min()) if len(series) else 0.0
+    if progress is not None and not loss.kind and progress.first < 0 and progress.last < 5 * early:
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
-        if progress.late_fall > FASTER and (progress.last < DIVE * progress.first or _steepens(evidence, progress)):
+        if progress.late_fall > FASTER and (progress.last < DIVE * early or _steepens(evidence, progress)):
             argument.add(
                 STRONG,
                 f"it falls faster and faster, {progress.late_fall:.0%} of the way in the last third of the steps: what "

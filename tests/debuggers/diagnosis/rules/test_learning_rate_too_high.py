@@ -34,6 +34,15 @@ def test_no_initialization_is_lost_where_all_weights_begin_at_zero(std, is_one):
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("ratio", "is_one"), [(0.03, False), (0.04, True)])
+def test_a_loss_that_rises_while_all_steps_are_small_is_no_matter_of_the_rate(ratio, is_one):
+    """What a policy earns grows as it learns, and with it the error of its critic."""
+    found = evidence(
+        facts=of_loss(kind="", terms=3), loss=np.linspace(13.6, 47.4, STEPS), update_ratio=np.full(STEPS, ratio)
+    )
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 def test_how_far_weights_grew_is_told_in_few_digits():
     found = evidence(
         facts=of_loss(), loss=np.concatenate([[2.3, 7.0], np.full(STEPS - 2, 7.0)]),

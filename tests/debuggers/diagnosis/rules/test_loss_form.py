@@ -64,6 +64,16 @@ def test_a_loss_that_falls_faster_and_faster_without_a_bound_has_the_wrong_sign(
     assert ("flipped_loss_sign" in codes) == is_one
 
 
+@pytest.mark.parametrize(("noise", "is_one"), [(0.002, False), (1e-7, True)])
+def test_a_loss_that_begins_within_its_noise_falls_to_no_multiple_of_its_first_value(noise, is_one):
+    """A policy's loss is zero but for rounding where its advantages are centred, and swings about zero from there."""
+    course = np.linspace(0, 1, STEPS) ** 3 * -0.003
+    swings = np.tile([0, 0, 0, -1, -1, 1, -1, 1, -1, 1], STEPS // 10) * noise
+    found = evidence(facts=of_loss(kind="", reduction=""), loss=course + swings - 2e-7)
+
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 def test_a_cross_entropy_far_below_zero_breaks_no_rule(caplog):
     found = evidence(
         facts=Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(32, 10)),
