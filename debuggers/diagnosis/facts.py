@@ -101,6 +101,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         terms: How many terms that come from the model's outputs are added up; the other attributes are of one of them.
         penalized: Whether there is a term of parameters alone, such as a penalty on weights.
         weighted: Whether classes or single elements have weights of their own.
+        positive_weight: What binary cross entropy multiplies the term of a positive target with, where that is one
+            number on the host: its ``pos_weight``.
         ignored: The class index that counts for nothing; None for torch's default, -100.
         parts: What it shows of one term of each kind, if there are several kinds.
     """
@@ -121,6 +123,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     terms: int = 1
     penalized: bool = False
     weighted: bool = False
+    positive_weight: float = 1.0
     ignored: int | None = None
     parts: tuple["LossFacts", ...] = ()
 

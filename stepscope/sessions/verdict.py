@@ -44,9 +44,11 @@ class Verdict:
             text += f" (score {min(self.score, 0.99) if self.score < 1 else 1:.2f})"
         if self.cause:
             text += f", likely because {self.cause}"
-        if not self.found:
-            return f"{text}: {'; '.join(self.gaps)}." if self.gaps else f"{text}."
-        text += ": " + ", ".join(f"{kind} ({count})" for kind, count in self.found.items()) + "."
+        if self.gaps and not self.found and not self.cause:
+            return f"{text}: {'; '.join(self.gaps)}."
+        if self.found:
+            text += ": " + ", ".join(f"{kind} ({count})" for kind, count in self.found.items())
+        text += "."
         return f"{text} Gaps in coverage: {'; '.join(self.gaps)}." if self.gaps else text
 
 

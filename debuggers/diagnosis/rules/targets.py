@@ -25,13 +25,16 @@ def class_imbalance(evidence: Evidence) -> Argument:
     """One class is more than 10 times as frequent as another, and the model predicts it nearly always.
 
     Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
-    times, and a model that predicts none at all.
+    times, and a model that predicts none at all. A weight below 1 of positive targets makes them rarer by that factor.
     """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
     if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
     most, least = top.last, rare.last
+    weight = _weight_of_rare(evidence)
+    if weight < 1:  # of two classes, so that their shares are 1 together
+        most, least = (share / (most + least * weight) for share in (most, least * weight))
     if most < IMBALANCE * least or most < 0.5:
         return argument
     always = float(evidence["top_predicted_share"].late(3).values.min(initial=1.0)) == 1
@@ -39,7 +42,8 @@ def class_imbalance(evidence: Evidence) -> Argument:
         return argument
     argument.add(
         MODERATE,
-        f"the most frequent class has {most:.1%} of the targets, the rarest {least:.2%}",
+        f"the most frequent class has {top.last:.1%} of the targets, the rarest {rare.last:.2%}"
+        + (f", each of which counts {weight:g} times (pos_weight)" if weight < 1 else ""),
         since=int(top.steps[0]),
     )
     predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
@@ -60,7 +64,19 @@ def class_imbalance(evidence: Evidence) -> Argument:
         "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
         "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
     )
+    if weight < 1:
+        argument.advice = (
+            f"pos_weight: {weight:g} → {top.last / rare.last:.2g}, negatives over positives; or leave it out."
+        )
     return argument
+
+
+def _weight_of_rare(evidence: Evidence) -> float:
+    """What positive targets that are rare count, where the loss makes them count for less; 1 otherwise."""
+    loss, mean = evidence.facts.loss, evidence["targets/mean"].finite
+    if loss is None or loss.kind != "bce_with_logits" or not mean.median(1.0) < 0.5:
+        return 1.0
+    return min(1.0, max(loss.positive_weight, 0.0))
 
 
 def _has_several_labels(evidence: Evidence) -> bool:

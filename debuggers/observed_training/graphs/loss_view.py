@@ -14,6 +14,7 @@ from debuggers.observed_training.graphs.dimensions import other_softmax_dim, sha
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     is_leaf,
+    number_on_host,
     operands,
     operator,
     shape_of,
@@ -161,6 +162,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         targets_shape=targets_shape,
         broadcast=broadcast,
         weighted=term.weighted or _has_weights(term),
+        positive_weight=_positive_weight(term),
         ignored=_ignored(term),
     )
     sign = term.difference_sign if difference is not None else 0
@@ -226,6 +228,12 @@ def _has_weights(term: Term) -> bool:
     """Whether one of torch's own losses has got weights of classes or elements."""
     node = term.comparison
     return node is not None and any(saved_value(node, name) is not None for name in ("weight", "pos_weight"))
+
+
+def _positive_weight(term: Term) -> float:
+    """The weight of positive targets; 1 where there is none, or several, or where it lies on a device."""
+    weight = None if term.comparison is None else number_on_host(saved_value(term.comparison, "pos_weight"))
+    return 1.0 if weight is None else weight
 
 
 def _ignored(term: Term) -> int | None:

@@ -103,3 +103,20 @@ def test_the_accuracy_of_a_single_batch_says_nothing_of_a_loss_that_stands(count
     signals["accuracy"] = Series(steps[:count], np.full(count, 0.1))
     facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"))
     assert [cause.code for cause in diagnose(Evidence(series=signals, facts=facts))] == found
+
+
+@pytest.mark.parametrize(("weight", "share", "is_one"), [
+    (0.5, 0.12, True), (1.0, 0.12, False), (0.8, 0.12, False), (0.5, 0.88, False),
+])  # fmt: skip
+def test_a_weight_below_one_of_rare_positive_targets_makes_them_rarer(weight, share, is_one):
+    signals = {
+        "loss": np.geomspace(0.7, 0.1, STEPS), "targets/mean": share, "targets/top_share_so_far": 0.88,
+        "targets/rarest_share_so_far": 0.12, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    loss = LossFacts(kind="bce_with_logits", reduction="mean", weighted=True, positive_weight=weight)
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
+
+    assert [cause.code for cause in causes] == ["class_imbalance"] * is_one
+    if is_one:
+        assert causes[0].advice.startswith("pos_weight: 0.5 → 7.3")
