@@ -20,7 +20,7 @@ from debuggers.observed_training.graphs.mixed_samples import MixedSamples
 from debuggers.observed_training.random_calls import RandomCalls
 from debuggers.observed_training.validations import Validations
 from debuggers.signals.entrances import Entrances
-from debuggers.signals.modes import acts_in_training, is_in_training_mode
+from debuggers.signals.modes import evaluates_as_in_training, is_in_training_mode
 from debuggers.signals.single_rows import follows_single_row
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number
@@ -176,9 +176,10 @@ class ForwardCalls:
                 self._evaluates = True
                 self._batch = None if tensor is None else weakref.ref(tensor)
                 self.random.call_begins(again=again)
-                looks = self.validations.wants_mode and is_in_training_mode(module)
-                acted = looks and any(map(acts_in_training, module.modules()))
-                self.validations.see_call(acted=acted, again=again)
+                validations = self.validations
+                trains = (validations.wants_mode or validations.acted) and is_in_training_mode(module)
+                acted = trains and validations.wants_mode and evaluates_as_in_training(module)
+                validations.see_call(acted=acted, again=again, rests=validations.acted and not trains)
 
     def _see_training(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         tensor = _first_tensor((args, kwargs))

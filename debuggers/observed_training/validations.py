@@ -20,7 +20,7 @@ class Validations:
 
     def __init__(self) -> None:
         self.count = self.in_training_mode = self.calls = 0
-        self._acted = self._samples = self._is_told = self._is_told_as_acting = False
+        self._acted = self._samples = self._rests = self._is_told = self._is_told_as_acting = False
         self._steps = self._steps_with_calls = self._repeats = 0
         self._single: list[bool] = []
 
@@ -32,7 +32,7 @@ class Validations:
     @property
     def wants_mode(self) -> bool:
         """Whether the modes of the layers are worth a look at the next call."""
-        return not self._acted and self.calls < 2
+        return not self._acted and not self._rests and self.calls < 2
 
     def tell(self, *, acted: bool = False) -> None:
         """Takes that the loop validates after the last step, and whether a layer was in training mode."""
@@ -41,21 +41,25 @@ class Validations:
         self._is_told = True
         self._is_told_as_acting |= acted
 
-    def see_call(self, *, acted: bool, again: bool = False) -> None:
+    def see_call(self, *, acted: bool, again: bool = False, rests: bool = False) -> None:
         """Takes a call of the model without gradients.
 
         Args:
             acted: Whether a layer was in training mode.
             again: Whether the call before it was given the same tensor.
+            rests: Whether the model is in evaluation mode, after calls in training mode. Those were no validation: they
+                may have computed the statistics of batch norms (Wu and Johnson 2021).
         """
         self.calls += 1
         self._repeats = self._repeats + 1 if again else 0
         self._samples |= self._repeats >= SAMPLES
-        self._acted = (self._acted or acted) and not self._samples
+        self._rests |= rests
+        self._acted = (self._acted or acted) and not self._samples and not self._rests
 
     def forget_calls(self) -> None:
         """Says that the calls since the last step belong to the training."""
-        self.calls, self._acted, self._samples, self._repeats = 0, False, False, 0
+        self.calls, self._repeats = 0, 0
+        self._acted = self._samples = self._rests = False
 
     def step_ends(self, *, step_had_other_passes: bool) -> bool | None:
         """Judges what was told and seen since the last step.

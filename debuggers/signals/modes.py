@@ -13,6 +13,16 @@ def acts_in_training(module: torch.nn.Module) -> bool:
     return isinstance(module, BatchNorm) and bool(module.track_running_stats)
 
 
+def evaluates_as_in_training(model: torch.nn.Module) -> bool:
+    """Whether a layer acts in a call without gradients that is to act in training alone.
+
+    Not where a batch norm's momentum is None: it averages over all batches since its reset, as ``update_bn`` does that
+    computes the statistics anew.
+    """
+    acts = [module for module in model.modules() if acts_in_training(module)]
+    return bool(acts) and not any(isinstance(one, BatchNorm) and one.momentum is None for one in acts)
+
+
 def is_in_training_mode(model: torch.nn.Module) -> bool:
     """Whether a model is in training mode, or all of its children are though it is not.
 

@@ -22,7 +22,7 @@ from debuggers.ranks.watch import RankWatch
 from debuggers.signals.collector import Signals
 from debuggers.signals.entrances import observable
 from debuggers.signals.judge import SignalJudge
-from debuggers.signals.modes import acts_in_training
+from debuggers.signals.modes import evaluates_as_in_training
 from debuggers.torch_import import torch
 from stepscope.sessions.evidence_text import EvidenceText
 
@@ -303,7 +303,7 @@ class SessionDiagnosis:
 
     def _see_modes(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
         with self._isolation.guard("watching a validation"):
-            self.note_validation(acted=any(map(acts_in_training, module.modules())))
+            self.note_validation(acted=evaluates_as_in_training(module))
             if self.observer is not None and not torch.is_grad_enabled():
                 self.observer.calls.random.call_begins(again=False)
 

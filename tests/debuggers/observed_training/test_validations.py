@@ -73,6 +73,29 @@ def test_outputs_that_are_drawn_for_one_tensor_are_samples(calls, acted):
     assert (facts.validations, facts.train_validations) == (3, 3 * acted)
 
 
+@pytest.mark.parametrize(("rests", "in_training_mode"), [(True, 0), (False, 3)])
+def test_a_pass_over_the_batches_that_computes_statistics_before_a_validation_is_none(rests, in_training_mode):
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for number in range(12):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            optimizer.step()
+            if number % 4 == 3:
+                with torch.no_grad():
+                    for _ in range(3):
+                        model(torch.randn(8, 4))
+                    model.train(not rests)
+                    for _ in range(3):
+                        model(torch.randn(8, 4))
+                model.train()
+        optimizer.step()
+
+    facts = session.evidence().facts
+    assert (facts.validations, facts.train_validations) == (3, in_training_mode)
+
+
 def test_one_call_at_some_steps_is_one():
     validations, counted = Validations(), []
     for number in range(30):

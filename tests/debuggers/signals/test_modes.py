@@ -3,7 +3,7 @@
 import pytest
 from torch import nn
 
-from debuggers.signals.modes import acts_in_training, is_in_training_mode
+from debuggers.signals.modes import acts_in_training, evaluates_as_in_training, is_in_training_mode
 
 
 @pytest.mark.parametrize(("module", "acts"), [
@@ -25,3 +25,10 @@ def test_dropouts_alone_in_training_mode_are_sampled_from_on_purpose():
     model[1].train()
     assert not is_in_training_mode(model)
     assert not is_in_training_mode(nn.Linear(2, 2).eval())
+
+
+@pytest.mark.parametrize(("momentum", "acts"), [(0.1, True), (None, False)])
+def test_a_batch_norm_that_averages_since_its_reset_computes_its_statistics(momentum, acts):
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2, momentum=momentum), nn.Dropout(0.5))
+    assert evaluates_as_in_training(model) == acts
+    assert not evaluates_as_in_training(model.eval())
