@@ -8,8 +8,9 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
 from debuggers.diagnosis.derived.chance import binomial_deviation
+from debuggers.diagnosis.derived.labels import index_classes, labels_of_a_row
 from debuggers.diagnosis.derived.pairs import add_left_out
-from debuggers.diagnosis.derived.relation import CHANCE, FEWEST
+from debuggers.diagnosis.derived.relation import CHANCE, FEWEST, reconstructs
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, POSITIVE, LossFacts
 
@@ -123,18 +124,19 @@ def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFact
         "bce": "binary_cross_entropy gets the output of softmax",
     }
     takes_one = loss.kind == "cross_entropy" or (loss.kind == "bce" and loss.before == "softmax")
-    takes_one = takes_one and not _are_pairs(evidence, loss)
+    # Of a row's own counts, as words of a text or clicks of a user, a softmax is a model: the multinomial likelihood.
+    takes_one = takes_one and not _are_pairs(evidence, loss) and not reconstructs(evidence)
     most = evidence["targets/most_labels"].finite.values
     together = float(np.mean(most >= 2)) if len(most) >= FEWEST else 0.0
     alike = loss.outputs_shape == loss.targets_shape
-    if takes_one and alike and together > MOSTLY and _labels_of_a_row(evidence, loss) <= MORE_THAN_ONE:
+    if takes_one and alike and together > MOSTLY and labels_of_a_row(evidence, loss) <= MORE_THAN_ONE:
         argument.add(
             CERTAIN,
             f"{softmax[loss.kind]}, which adds up to 1, and in {together:.0%} of the batches a sample has up to "
             f"{most.max():.0f} labels",
         )
         argument.advice = "Use BCEWithLogitsLoss without a softmax for labels that do not exclude one another."
-    elif takes_one and (count := _labels_of_a_row(evidence, loss)) > MORE_THAN_ONE:
+    elif takes_one and (count := labels_of_a_row(evidence, loss)) > MORE_THAN_ONE:
         argument.add(
             CERTAIN,
             f"{softmax[loss.kind]}, which adds up to 1, and the labels of a sample add up to {count:.2f} on average",
@@ -171,28 +173,13 @@ def _exponentiated(loss: LossFacts) -> str | None:
     return None
 
 
-def _labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
-    """How many of a row's labels are 1 on average, over the shortest dimension that a softmax may have; 0 if unknown.
-
-    Rows without a label, such as padding, make it smaller; only what excludes nothing makes it larger than 1.
-    """
-    mean, labels = evidence["targets/mean"].finite, evidence["targets/classes"]
-    sizes = [size for size in loss.outputs_shape[1:] if size > 1]
-    if len(mean) < FEWEST or not len(labels) or not sizes or loss.outputs_shape != loss.targets_shape:
-        return 0.0
-    reached = evidence["targets/max"].finite.values
-    # A loop may tell indices of classes where its loss compares one-hot rows; those of two classes look like labels.
-    if len(reached) and (float(reached.max()) > 1 or (min(sizes) == 2 and not len(evidence["targets/most_labels"]))):
-        return 0.0
-    return float(np.mean(mean.values)) * min(sizes)
-
-
 def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
     series = evidence["loss"].finite
     sums = evidence["outputs/row_sum_error"].finite
     if (
         loss.kind == "cross_entropy"
         and not loss.before
+        and "LogBackward0" not in loss.nodes  # of probabilities, which the loop takes itself
         and len(sums) >= 3
         and float(sums.values.max()) < 1e-3
         and (not loss.outputs_shape or loss.outputs_shape[-1] > 1)
@@ -204,7 +191,7 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
     add_left_out(argument, evidence, loss)
     if loss.kind == "nll" and len(series) and float(series.values.min()) < 0:
         argument.add(STRONG, f"the loss is negative ({series.values.min():.3g}): its input cannot be a log-probability")
-    count = _index_classes(evidence)
+    count = index_classes(evidence)
     if (
         loss.kind in OF_VALUES
         and count
@@ -242,22 +229,6 @@ def _add_contradiction(argument: Argument, evidence: Evidence, loss: LossFacts) 
             f"{found:.0%}, no more than chance: the loss compares them in another order",
         )
         argument.advice = "Move dimensions with transpose or permute, not with view or reshape, before cross_entropy."
-
-
-def _index_classes(evidence: Evidence) -> int:
-    """How many classes there are, if all targets seem to be the whole numbers from 0 on; 0 if not."""
-    low, high, mean, size = (
-        evidence[name].finite for name in ("targets/min", "targets/max", "targets/mean", "inputs/batch_size")
-    )
-    steps, places, sizes = np.intersect1d(mean.steps, size.steps, return_indices=True)
-    if len(steps) < FEWEST or not len(low) or not len(high):
-        return 0
-    sums = mean.values[places] * size.values[sizes]
-    whole = np.concatenate([low.values, high.values])
-    top = float(high.values.max())
-    is_index = float(low.values.min()) == 0 and 2 <= top < 100 and (whole == np.round(whole)).all()
-    # A mean in float32 has 24 bits.
-    return int(top) + 1 if is_index and (np.abs(sums - np.round(sums)) < 1e-5 * np.maximum(1, sums)).all() else 0
 
 
 def _add_error(argument: Argument, error: str) -> None:

@@ -9,7 +9,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import Progress, progress_of
 
 FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
@@ -106,7 +106,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
         progress = progress_of(evidence)
         if progress is not None and progress.fell < 0.1 and not progress.failed and share > 0.1:
             argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
-        elif progress is not None and progress.learnt > 0.5 and share <= SMALL:
+        elif progress is not None and share <= SMALL and (progress.learnt > 0.5 or _falls(progress, comes_first)):
             argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
@@ -138,6 +138,11 @@ def _add_recurrence(argument: Argument, evidence: Evidence) -> None:
             where=fed,
         )
         argument.advice = "Read the output of the last step: outputs[:, -1] with batch_first, else outputs[-1]."
+
+
+def _falls(progress: Progress, comes_first: bool) -> bool:
+    """Whether a loss falls without what is no model's first part, such as a pooler that a language model leaves out."""
+    return progress.fell > LITTLE and not comes_first
 
 
 def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:

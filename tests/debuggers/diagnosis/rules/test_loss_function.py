@@ -180,3 +180,26 @@ def test_indices_that_are_told_beside_one_hot_rows_are_no_labels(columns, larges
     told = {"targets/mean": mean, "targets/max": largest, "targets/classes": 2.0}
     causes = diagnose(evidence(facts=facts, **{name: np.full(STEPS, value) for name, value in told.items()}))
     assert ("wrong_output_or_loss" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("reads_targets", "is_one"), [(True, False), (False, True)])
+def test_a_softmax_over_the_counts_of_the_inputs_is_a_likelihood(reads_targets, is_one):
+    """As in an autoencoder of baskets, whose first loss is that of a uniform guess for each of 18 things."""
+    facts = of_loss(outputs_shape=(64, 64), targets_shape=(64, 64))
+    facts = Facts(steps=STEPS, loss=facts.loss, outputs=BatchFacts(shape=(64, 64)))
+    values = {"mean": 0.28, "std": 0.45, "min": 0.0, "max": 1.0}
+    signals = {f"targets/{name}": np.full(STEPS, value) for name, value in values.items()}
+    signals |= {"targets/classes": np.full(STEPS, 2.0), "targets/most_labels": np.full(STEPS, 24.0)}
+    signals |= {f"inputs/{name}": np.full(STEPS, value if reads_targets else 0.5) for name, value in values.items()}
+    loss = np.linspace(82.0, 64.0, STEPS)
+    causes = diagnose(evidence(facts=facts, loss=loss, baseline_loss=np.full(STEPS, 67.0), **signals))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
+
+
+@pytest.mark.parametrize(("node", "is_one"), [("LogBackward0", False), ("AddBackward0", True)])
+def test_outputs_that_are_probabilities_fit_a_loss_that_takes_their_logarithm(node, is_one):
+    facts = of_loss(outputs_shape=(64, 9), nodes=("NegBackward0", "MulBackward0", node))
+    causes = diagnose(evidence(facts=facts, **{"outputs/row_sum_error": np.full(STEPS, 1e-6)}))
+
+    assert ("wrong_output_or_loss" in [cause.code for cause in causes]) is is_one

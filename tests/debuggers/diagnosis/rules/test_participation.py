@@ -237,3 +237,19 @@ def test_a_loss_of_the_first_step_of_a_sequence_leaves_a_recurrence_out(reads, l
             optimizer.step()
         causes = [cause.code for cause in session.report().causes]
     assert ("detached_parameters" in causes) == is_one
+
+
+@pytest.mark.parametrize(("falls_to", "first", "is_one"), [(0.6, False, False), (0.8, False, True), (0.6, True, True)])
+def test_a_small_head_that_nothing_uses_is_no_cut_where_the_loss_falls(falls_to, first, is_one):
+    """As the pooler of a language model, whose loss falls by no more than a half."""
+    roles = ("without_gradient", "trained") if first else ("trained", "without_gradient")
+    parameters = tuple(
+        ParameterFacts(name=f"{role}.weight", shape=(12, 12 if role == "without_gradient" else 400), std=0.1, role=role)
+        for role in roles
+    )
+    loss = Series(np.arange(200), np.geomspace(4.8, 4.8 * falls_to, 200))
+    ran = {role: Series(np.arange(200), np.ones(200)) for role in roles}
+    facts = Facts(steps=200, parameters=parameters)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
+
+    assert ("detached_parameters" in [cause.code for cause in causes]) == is_one
