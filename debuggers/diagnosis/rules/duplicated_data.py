@@ -12,7 +12,7 @@ from debuggers.diagnosis.progress import progress_of
 
 FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
-BATCH_SIZES = (64, 128, 256, 512)
+BATCH_SIZES = (1, 2, 4, 8, 10, 16, 20, 24, 32, 48, 50, 64, 128, 256, 512)
 """Numbers of rows that batches have, and whole data sets hardly ever."""
 ELSEWHERE = 3.0
 """Times that rows of a batch equal others more often than outside of one class, if a sampler draws that class more."""
@@ -63,7 +63,10 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
     if len(again) < 8:
         return
     repeated = float(np.mean(again.values[1:]))
-    if repeated > 0.9 and rows < FULL_BATCH_FROM and not _is_meant(evidence, rows):
+    if repeated <= 0.9:
+        return
+    may_be_all = rows not in BATCH_SIZES or _is_meant(evidence, rows)
+    if rows < FULL_BATCH_FROM and not may_be_all:
         argument.add(
             STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
         )
@@ -74,14 +77,14 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
                 f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
                 "whole data set",
             )
-    elif repeated > 0.9 and rows in BATCH_SIZES and _are_learnt(evidence) and not _is_meant(evidence, rows):
+    elif not may_be_all and _are_learnt(evidence):
         argument.add(
             STRONG,
             f"{repeated:.0%} of the sampled batches are the same {rows:.0f} rows, and the validation loss is far "
             "above what came of them",
             since=again.first_step,
         )
-    elif repeated > 0.9 and len(evidence.validation) == 0:
+    elif len(evidence.validation) == 0:
         argument.add(0.1, f"every batch is the same {rows:.0f} rows")
 
 

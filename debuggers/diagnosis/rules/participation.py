@@ -30,10 +30,12 @@ SAMPLED = 512
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     """Parameters get gradients and are in no group of the optimizer, and nothing else changes them either.
 
-    Weights are compared after 25 steps: what is outside and has changed by then belongs to another optimizer.
+    Weights are compared after 25 steps, and again until the end: what is outside and has changed by then belongs to
+    another optimizer, which may begin late.
     """
     argument = Argument("parameters_not_in_optimizer")
-    names, found = with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
+    names = with_role(evidence, "outside_optimizer")
+    found = [one for one in evidence.found("outside_optimizer") if one.ongoing]
     trainable = [one.name for one in evidence.facts.parameters if one.role != "frozen"]
     if found or (names and evidence.facts.steps <= COMPARED_AFTER):
         since = found[0].step if found else None

@@ -22,8 +22,8 @@ _WITHOUT_ACTIVATION = {
     "unit_vector": "the division of vectors by their length", "recurrent_state": "the state of a recurrent layer"
 }  # fmt: skip
 """What else bounds outputs, and what it is called."""
-
-
+_UNBOUNDED = ("Addmm", "Mm", "Linear", "Convolution")
+"""How the names of operators begin that put out values of any size, at the model's end."""
 BEYOND = 0.05
 """Share of the targets' range, and of their variance, that may lie beyond the bounds."""
 
@@ -107,7 +107,7 @@ def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest
             0.6, f"targets reach from {smallest:.3g} to {largest:.3g}, outputs {got:.3g} in magnitude at the end"
         )
         argument.advice = "Standardise the targets and scale the predictions back."
-    bound = settled_reach(evidence)
+    bound = None if loss.nodes and loss.nodes[-1].startswith(_UNBOUNDED) else settled_reach(evidence)
     if argument.cause is None and bound is not None and progress.points >= TRIAL and travelled(evidence) > UNDER_WAY:
         argument.add(
             0.6,

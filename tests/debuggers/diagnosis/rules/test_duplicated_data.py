@@ -122,6 +122,14 @@ def test_a_small_batch_that_always_comes_may_be_all_there_is_where_it_cannot_be_
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
+@pytest.mark.parametrize(("rows", "found"), [(32, ["duplicated_data"]), (30, []), (34, []), (50, ["duplicated_data"])])
+def test_a_batch_of_an_unusual_size_that_always_comes_may_be_all_there_is(rows, found):
+    facts = Facts(steps=STEPS, inputs=BatchFacts(shape=(rows, 1)), targets=BatchFacts(shape=(rows, 1)))
+    values = {"inputs/batch_size": float(rows), "inputs/duplicates": 0.0, "inputs/repeated": 1.0}
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
 @pytest.mark.parametrize(("elsewhere", "found"), [(0.12, []), (0.14, ["duplicated_data"])])
 def test_a_sampler_may_draw_the_rows_of_one_class_more_often(elsewhere, found):
     """Outside of that class, less than a third as many rows repeat."""

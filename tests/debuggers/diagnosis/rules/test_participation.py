@@ -253,3 +253,21 @@ def test_a_small_head_that_nothing_uses_is_no_cut_where_the_loss_falls(falls_to,
     causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
 
     assert ("detached_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("begins", "is_one"), [(40, False), (1000, True)])
+def test_what_another_optimizer_trains_later_on_is_none_that_was_forgotten(begins, is_one):
+    """As the weights of an architecture, which are searched for after some epochs."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Linear(8, 1))
+    mine, other = (torch.optim.SGD(layer.parameters(), lr=0.01) for layer in model)
+    with stepscope.watch(model, mine) as session:
+        for step in range(60):
+            rows = torch.randn(32, 6)
+            model.zero_grad()
+            torch.nn.functional.mse_loss(model(rows), rows[:, :1]).backward()
+            mine.step()
+            if step >= begins:
+                other.step()
+
+    assert ("parameters_not_in_optimizer" in [cause.code for cause in session.report().causes]) is is_one
