@@ -1,7 +1,8 @@
 """The front hands signals to the rules that need them, leaves out a rule that fails, and costs little."""
 
 import math
-import timeit
+import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -109,8 +110,11 @@ def test_memory_is_bounded_over_a_million_steps():
     assert after < before + 100_000
 
 
-def test_all_rules_on_fifty_layers_cost_less_than_150_us_a_step():
-    """The cost of a training: scalars at each step, signals of tensors at one step in ten, in a quiet repetition."""
+def test_all_rules_on_fifty_layers_call_few_functions_a_step():
+    """The cost of a training: scalars at each step, signals of tensors at one step in ten; a call takes about 0.1 µs.
+
+    benchmarks/diagnosis.py measures it in time.
+    """
     detectors = SignalDetectors()
     names = tuple(f"layer{number}.weight" for number in range(50))
     columns = {signal: np.full(50, 0.5) for signal in OF_TENSORS}
@@ -131,5 +135,15 @@ def test_all_rules_on_fifty_layers_cost_less_than_150_us_a_step():
         for signal, column in columns.items():
             detectors.see_tensors(step, signal, names, column)
 
+    calls = Counter()
+
+    def count(frame, event, argument):
+        calls[event] += 1
+
     ten_steps()
-    assert min(timeit.repeat(ten_steps, number=20, repeat=10)) / 200 < 150e-6
+    sys.setprofile(count)
+    try:
+        ten_steps()
+    finally:
+        sys.setprofile(None)
+    assert (calls["call"] + calls["c_call"]) / 10 < 100
