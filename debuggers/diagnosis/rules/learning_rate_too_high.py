@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import extended_at
+from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.rates import highest_rate, one_digit
 from debuggers.diagnosis.derived.updates import EARLY, HEALTHY_RATIO, LARGE_RATIO, collapse, died, is_ramped, setback
 from debuggers.diagnosis.evidence import Evidence
@@ -87,7 +88,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
             argument.add(WEAK, findings[0].message, since=findings[0].step, where=where)
     if 0 < typical < HEALTHY_RATIO / 3 and largest < LARGE_RATIO:
         argument.against(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
-    argument.advice = _lower(evidence, max(typical, largest / 3), fastest) if carried is None else carried[2]
+    argument.advice = lower_rate(evidence, max(typical, largest / 3), fastest) if carried is None else carried[2]
     return argument
 
 
@@ -296,13 +297,3 @@ def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> 
     norm = evidence["weight_norm"].finite
     if are_thrown and len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
         argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.3g} times their size")
-
-
-def _lower(evidence: Evidence, ratio: float, name: str) -> str:
-    series = evidence[name].finite if name else None
-    rate = highest_rate(evidence) if series is None or not len(series) else float(series.values.max())
-    if rate is None:
-        return "Lower the learning rate by a factor of 10."
-    factor = min(max(ratio / HEALTHY_RATIO, 10.0), 1e4)
-    why = f" (the update ratio is {ratio:.2g}, about {HEALTHY_RATIO:g} is usual)" if ratio else ""
-    return f"{name or 'lr'}: {rate:.3g} → {one_digit(rate / factor):g}{why}."
