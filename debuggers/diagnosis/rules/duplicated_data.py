@@ -65,7 +65,7 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
     repeated = float(np.mean(again.values[1:]))
     if repeated <= 0.9:
         return
-    may_be_all = rows not in BATCH_SIZES or _is_meant(evidence, rows)
+    may_be_all = rows not in BATCH_SIZES or _is_meant(evidence, rows) or _is_a_table(evidence, rows)
     if rows < FULL_BATCH_FROM and not may_be_all:
         argument.add(
             STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
@@ -86,6 +86,12 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
         )
     elif len(evidence.validation) == 0:
         argument.add(0.1, f"every batch is the same {rows:.0f} rows")
+
+
+def _is_a_table(evidence: Evidence, rows: float) -> bool:
+    """Whether a batch has room for all codes that its columns can have, as a truth table."""
+    inputs = evidence.facts.inputs
+    return inputs is not None and are_codes(evidence) and rows >= 2.0 ** prod(inputs.shape[1:])
 
 
 def _trained_weights(evidence: Evidence) -> int:

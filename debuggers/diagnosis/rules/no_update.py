@@ -49,7 +49,7 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
     without = with_role(evidence, "without_gradient")
-    if without and none_is_trained(evidence, without) and evidence.facts.loss is not None:
+    if without and none_is_trained(evidence, without) and evidence.facts.loss is not None and not _learns(evidence):
         argument.add(
             CERTAIN,
             "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "
@@ -66,6 +66,15 @@ def no_update(evidence: Evidence) -> Argument:
         "0, and keep float32 weights where updates are small."
     )
     return argument
+
+
+def _learns(evidence: Evidence) -> bool:
+    """Whether the loss falls: then something changes weights.
+
+    A loop may do it by hand, and set gradients to zero before it calls the session.
+    """
+    progress = progress_of(evidence)
+    return progress is not None and not progress.failed and progress.learnt > LITTLE
 
 
 def _add_movement(argument: Argument, evidence: Evidence) -> None:

@@ -130,6 +130,16 @@ def test_a_batch_of_an_unusual_size_that_always_comes_may_be_all_there_is(rows, 
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
+@pytest.mark.parametrize(("columns", "found"), [(2, []), (3, ["duplicated_data"])])
+def test_a_truth_table_comes_at_each_step(columns, found):
+    inputs = BatchFacts(shape=(4, columns))
+    facts = Facts(steps=STEPS, inputs=inputs, targets=BatchFacts(shape=(4, 1)))
+    values = {"inputs/batch_size": 4.0, "inputs/duplicates": 0.0, "inputs/repeated": 1.0, "inputs/min": 0.0,
+              "inputs/max": 1.0, "inputs/mean": 0.5, "inputs/std": 0.5}  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
 @pytest.mark.parametrize(("elsewhere", "found"), [(0.12, []), (0.14, ["duplicated_data"])])
 def test_a_sampler_may_draw_the_rows_of_one_class_more_often(elsewhere, found):
     """Outside of that class, less than a third as many rows repeat."""
