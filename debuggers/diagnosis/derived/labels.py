@@ -28,6 +28,14 @@ def labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
     return float(np.mean(mean.values)) * min(sizes)
 
 
+def targets_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
+    """How many cross entropies the loss adds up for a row: its labels, the places of its sequence, or several terms."""
+    places = loss.targets_shape[1:] if any(node.startswith("Sum") for node in loss.nodes) else ()
+    if loss.targets_shape == loss.outputs_shape:  # of one-hot rows, the sum is over the classes
+        places = ()
+    return max(math.prod(places), loss.terms, labels_of_a_row(evidence, loss))
+
+
 def index_classes(evidence: Evidence) -> int:
     """How many classes there are, if all targets seem to be the whole numbers from 0 on; 0 if not.
 

@@ -152,7 +152,7 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         text = f"the loss rose from {progress.first:.3g} to {progress.highest:.3g}"
         argument.add(weight, text, since=progress.blew_up)
     elif progress.rose:
-        weight = WEAK if progress.lowest < 0 else 0.5  # the loss of a policy may rise
+        weight = WEAK if progress.lowest < 0 or _has_other_reasons(evidence) else 0.5  # that of a policy may rise
         argument.add(
             weight, f"the loss rose from {progress.first:.3g} to {progress.last:.3g}", since=int(loss.steps[0])
         )
@@ -183,7 +183,8 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
 def _has_other_reasons(evidence: Evidence) -> bool:
     """Whether a loss that is no single known one has risen while no step was large.
 
-    What a policy earns grows as it learns, and with it the error of its critic, which is one of several terms.
+    What a policy earns grows as it learns, and with it the error of its critic, which is one of several terms; so does
+    a sum over sequences that become longer.
     """
     loss, ratio = evidence.facts.loss, evidence["update_ratio"].finite.values
     is_single = loss is not None and loss.kind != "" and loss.terms == 1 and not loss.parts

@@ -1,5 +1,6 @@
 """Causes in which parameters take part: frozen, forgotten by the optimizer, cut off, or never changed."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,8 @@ from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, wi
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 
+_BLOCK = re.compile(r"(.*\D)\.\d+\.(.*[^\d.].*\..+)")
+"""Names of parameters of named layers in one of several blocks, such as ``blocks.2.backcast.weight``."""
 FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
 COMPARED_AFTER = 25
@@ -97,6 +100,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
             argument.advice = "Give the other model the outputs themselves, without .detach(), in this model's step."
         return argument
     cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
+    cut = [name for name in cut if name not in _of_last_blocks(evidence, names)]
     if cut:
         share = share_of(evidence, cut)
         comes_first = _come_first(evidence, cut)
@@ -140,6 +144,19 @@ def _add_recurrence(argument: Argument, evidence: Evidence) -> None:
             where=fed,
         )
         argument.advice = "Read the output of the last step: outputs[:, -1] with batch_first, else outputs[-1]."
+
+
+def _of_last_blocks(evidence: Evidence, names: Sequence[str]) -> set[str]:
+    """Those of the last of several blocks, in all other ones of which the same parameters do have gradients.
+
+    What a block passes on to the next one is computed by the last one, too, and used by nothing, as in N-BEATS
+    (Oreshkin et al. 2020). A cut in the code of a block would leave all of them without gradients, or the first ones.
+    """
+    blocks: dict[str, list[str]] = {}
+    for one in evidence.facts.parameters:
+        if (found := _BLOCK.fullmatch(one.name)) is not None:
+            blocks.setdefault(f"{found[1]}.{found[2]}", []).append(one.name)
+    return {alike[-1] for alike in blocks.values() if len(alike) > 1 and set(alike) & set(names) == {alike[-1]}}
 
 
 def _falls(progress: Progress, comes_first: bool) -> bool:

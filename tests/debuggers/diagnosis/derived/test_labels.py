@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_wine
 
-from debuggers.diagnosis.derived.labels import index_classes, labels_of_a_row
+from debuggers.diagnosis.derived.labels import index_classes, labels_of_a_row, targets_of_a_row
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.series import Series
@@ -40,3 +40,16 @@ def test_the_labels_of_a_row_are_counted_over_its_columns():
     evidence = Evidence(series={name: Series(np.arange(9), np.full(9, value)) for name, value in series.items()})
     assert labels_of_a_row(evidence, LossFacts(outputs_shape=(8, 12), targets_shape=(8, 12))) == 3.0
     assert labels_of_a_row(evidence, LossFacts(outputs_shape=(8, 12), targets_shape=(8,))) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "count"),
+    [
+        (LossFacts(nodes=("MeanBackward0", "SumBackward1"), outputs_shape=(8, 12, 5), targets_shape=(8, 12)), 12),
+        (LossFacts(nodes=("MeanBackward0",), outputs_shape=(8, 12, 5), targets_shape=(8, 12)), 1),
+        (LossFacts(nodes=("MeanBackward0", "SumBackward1"), outputs_shape=(8, 12), targets_shape=(8, 12)), 1),
+        (LossFacts(terms=3), 3),
+    ],
+)
+def test_the_cross_entropies_of_a_row_are_its_places_or_several_terms(loss, count):
+    assert targets_of_a_row(Evidence(), loss) == count

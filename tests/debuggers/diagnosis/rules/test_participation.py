@@ -255,6 +255,22 @@ def test_a_small_head_that_nothing_uses_is_no_cut_where_the_loss_falls(falls_to,
     assert ("detached_parameters" in [cause.code for cause in causes]) == is_one
 
 
+@pytest.mark.parametrize(("without", "is_one"), [((2,), False), ((0,), True), ((1, 2), True), ((0, 1, 2), True)])
+def test_what_only_the_last_of_several_blocks_computes_for_nothing_is_no_cut(without, is_one):
+    """As in N-BEATS, whose blocks explain the past for the next one."""
+    parameters = tuple(
+        ParameterFacts(name=f"blocks.{place}.{head}.weight", shape=(12, 12), std=0.1,
+                       role="without_gradient" if place in without and head == "backcast" else "trained")
+        for place in range(3) for head in ("forecast", "backcast")
+    )  # fmt: skip
+    ran = {one.name.rpartition(".")[0]: Series(np.arange(200), np.ones(200)) for one in parameters}
+    loss = Series(np.arange(200), np.geomspace(2.0, 0.1, 200))
+    facts = Facts(steps=200, parameters=parameters)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
+
+    assert ("detached_parameters" in [cause.code for cause in causes]) is is_one
+
+
 @pytest.mark.parametrize(("begins", "is_one"), [(40, False), (1000, True)])
 def test_what_another_optimizer_trains_later_on_is_none_that_was_forgotten(begins, is_one):
     """As the weights of an architecture, which are searched for after some epochs."""
