@@ -29,6 +29,8 @@ class StepMovement:
         """Keeps elements of some parameters that have a gradient."""
         if optimizer is None or not any(group["lr"] for group in optimizer.param_groups):
             return  # a warm-up may begin at zero
+        if isinstance(optimizer, torch.optim.LBFGS):
+            return  # once it has converged, its steps change nothing
         chosen = [one for one in trained if one.grad is not None and one.grad.layout is torch.strided]
         stride = max(1, len(chosen) // _WATCHED)
         with quiet_computation("cpu"):

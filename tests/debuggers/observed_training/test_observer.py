@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import stepscope
 from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.parameters import Parameters
 from debuggers.instrumentation.isolation import Isolation
@@ -275,6 +276,25 @@ def test_steps_that_change_nothing_are_found():
         train(model, optimizer)
 
         assert "step_changes_weights" in observed.kinds()
+
+
+def test_steps_of_lbfgs_that_has_converged_may_change_nothing():
+    layer, rows = nn.Linear(3, 1), torch.randn(16, 3)
+    optimizer = torch.optim.LBFGS(layer.parameters(), line_search_fn="strong_wolfe", max_iter=100)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(layer(rows), rows[:, :1])
+        loss.backward()
+        return loss
+
+    with stepscope.watch(layer, optimizer) as session:
+        for _ in range(12):
+            before = layer.weight.detach().clone()
+            optimizer.step(closure)
+
+    assert torch.equal(layer.weight, before)
+    assert "step_changes_weights" not in {one.kind for one in session.report().findings}
 
 
 def test_wrong_modes_are_found():
