@@ -69,12 +69,12 @@ def no_update(evidence: Evidence) -> Argument:
 
 
 def _learns(evidence: Evidence) -> bool:
-    """Whether the loss falls: then something changes weights.
+    """Whether the loss falls though no parameter ever had a gradient at a step: then something changes weights.
 
     A loop may do it by hand, and set gradients to zero before it calls the session.
     """
-    progress = progress_of(evidence)
-    return progress is not None and not progress.failed and progress.learnt > LITTLE
+    progress, roles = progress_of(evidence), {one.role for one in evidence.facts.parameters}
+    return "trained" not in roles and progress is not None and not progress.failed and progress.learnt > LITTLE
 
 
 def _add_movement(argument: Argument, evidence: Evidence) -> None:

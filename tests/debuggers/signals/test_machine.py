@@ -64,7 +64,7 @@ class Slow(nn.Linear):
         return super().forward(inputs)
 
 
-@pytest.mark.parametrize(("loads", "least_ms", "most_ms"), [(False, 0.0, 80.0), (True, 95.0, math.inf)])
+@pytest.mark.parametrize(("loads", "least_ms", "most_ms"), [(False, 0.0, 80.0), (True, 80.0, math.inf)])
 def test_a_step_of_another_session_is_no_wait_and_its_loading_is(loads, least_ms, most_ms):
     models = [nn.Linear(3, 1), nn.Linear(3, 1) if loads else Slow(3, 1)]
     optimizers = [torch.optim.SGD(model.parameters(), lr=0.01) for model in models]
@@ -82,7 +82,7 @@ def test_a_step_of_another_session_is_no_wait_and_its_loading_is(loads, least_ms
     for session in sessions:
         session.stop()
     waiting = sessions[0].profiler.data_waiting
-    # Not the share: on a busy machine the rest of a step takes any time.
+    # Not the share: on a busy machine the rest of a step takes any time. Both are medians, of steps of their own.
     assert least_ms <= waiting.share * waiting.step_ms <= most_ms
 
 
