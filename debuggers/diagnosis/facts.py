@@ -173,6 +173,8 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         trained_with_others: Whether backward passes of other models come between its steps, as in a GAN.
         trained_in_parts: Whether another session of the process trained parameters that are frozen here.
         eval_steps: Training steps in eval mode, though the model has layers that act otherwise there.
+        keeps_statistics: Whether the model was never in training mode and has batch norms that were trained before,
+            whose statistics are kept on purpose then, as where batches are small (He et al. 2017).
         train_validations: Validations in training mode, though the model has such layers.
         validations: Validations that were seen.
         mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, ``float16`` also where a model
@@ -203,6 +205,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     trained_with_others: bool = False
     trained_in_parts: bool = False
     eval_steps: int = 0
+    keeps_statistics: bool = False
     train_validations: int = 0
     validations: int = 0
     mixed_precision: str = ""

@@ -167,6 +167,11 @@ class InvariantLog:
         if broken and before.first_step is not None:
             self._checks[name].first_step = before.first_step
 
+    def is_always_broken(self, name: str) -> bool:
+        """Whether an invariant was checked, and broken each time."""
+        checks = self._checks.get(name)
+        return checks is not None and checks.broken == checks.checked
+
     def facts(self) -> tuple[InvariantFacts, ...]:
         """Returns the counts of those that were checked."""
         return tuple(

@@ -142,6 +142,14 @@ class FirstFacts:
         }
         return self.initial.facts(roles, self.initial.changed(frozen) if waits and frozen else ())
 
+    def has_trained_statistics(self) -> bool:
+        """Whether all batch norms were trained before, as far as is known by now: new ones have weights of 1."""
+        norms = {f"{layer.name}.weight" for layer in self.layers if layer.kind.startswith("BatchNorm")}
+        if not norms or self.initial is None or not self.initial.ready():
+            return False
+        spreads = [one.std for one in self.initial.facts({}) if one.name in norms]
+        return bool(spreads) and min(spreads) > 0
+
     def look_for_scheduler(self) -> None:
         """Looks whether the optimizer has a scheduler now."""
         if self._optimizer is not None:

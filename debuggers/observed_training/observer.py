@@ -33,6 +33,7 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import unscaling_changes
 from debuggers.torch_internals.optimizers import held_parameters
 
+_EVAL_MODE = "eval_mode_in_training"
 _SCHEDULED = 10
 """The step at which the scheduler is looked for."""
 _OFTEN = 10
@@ -200,7 +201,8 @@ class TrainingObserver:
     def findings(self, *, waits: bool = True) -> list[Finding]:
         """Returns a finding for each invariant that is broken; ``waits`` for the device, or takes what has arrived."""
         self._take(waits=waits)
-        return self._invariants.findings()
+        found = self._invariants.findings()
+        return [one for one in found if one.kind != _EVAL_MODE] if self._keeps_statistics() else found
 
     def facts(self, watch: ParameterWatch | None, *, waits: bool = True, **known: Any) -> Facts:
         """Returns what is known so far.
@@ -235,6 +237,7 @@ class TrainingObserver:
                 trained_with_others=_OFTEN * self._others > self._steps,
                 trained_in_parts=watch is not None and bool(watch.roles().trained_elsewhere),
                 eval_steps=eval_steps,
+                keeps_statistics=self._keeps_statistics(),
                 validations=self.calls.validations.count,
                 train_validations=self.calls.validations.in_training_mode,
                 mixed_precision=self._precision or narrow,
@@ -246,6 +249,9 @@ class TrainingObserver:
             ),
             **known,
         )
+
+    def _keeps_statistics(self) -> bool:
+        return self._invariants.is_always_broken(_EVAL_MODE) and self._first.has_trained_statistics()
 
     def _take(self, *, waits: bool) -> None:
         if waits:
@@ -295,7 +301,7 @@ class TrainingObserver:
         elif looks and torch.float16 in self.calls.products:  # the model casts by itself
             self._precision = dtype_name(torch.float16)
         if self._first.acts_by_mode:
-            invariants.check("eval_mode_in_training", step, broken=not self._model.training)
+            invariants.check(_EVAL_MODE, step, broken=not self._model.training)
         if looks:
             self._graphs.check_kept(self._steps, step)
             frozen = frozen_batch_norms(self._model)

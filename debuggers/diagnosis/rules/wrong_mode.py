@@ -8,7 +8,7 @@ def wrong_mode(evidence: Evidence) -> Argument:
     """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
     argument = Argument("wrong_mode")
     facts = evidence.facts
-    if facts.steps and facts.eval_steps > 0.3 * facts.steps and not _keeps_statistics(evidence):
+    if facts.steps and facts.eval_steps > 0.3 * facts.steps and not facts.keeps_statistics:
         argument.add(
             0.85, f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps", since=0
         )
@@ -28,17 +28,6 @@ def wrong_mode(evidence: Evidence) -> Argument:
         )
         argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
     return argument
-
-
-def _keeps_statistics(evidence: Evidence) -> bool:
-    """Whether a model never was in training mode and has batch norms that were trained before: on purpose, then.
-
-    Their statistics are kept where batches are small (He et al. 2017). New ones have weights of 1.
-    """
-    facts = evidence.facts
-    norms = {f"{layer.name}.weight" for layer in facts.layers if "BatchNorm" in layer.kind}
-    spreads = [one.std for one in facts.parameters if one.name in norms]
-    return facts.eval_steps == facts.steps and bool(spreads) and min(spreads) > 0
 
 
 def _that_act(evidence: Evidence) -> list[str]:
