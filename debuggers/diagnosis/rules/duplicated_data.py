@@ -1,6 +1,6 @@
 """A cause in the rows: they come several times in a batch, or hardly any others come."""
 
-from math import prod
+from math import log2, prod
 
 import numpy as np
 
@@ -91,7 +91,7 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
 def _is_a_table(evidence: Evidence, rows: float) -> bool:
     """Whether a batch has room for all codes that its columns can have, as a truth table."""
     inputs = evidence.facts.inputs
-    return inputs is not None and are_codes(evidence) and rows >= 2.0 ** prod(inputs.shape[1:])
+    return inputs is not None and are_codes(evidence) and rows >= 1 and log2(rows) >= prod(inputs.shape[1:])
 
 
 def _trained_weights(evidence: Evidence) -> int:

@@ -99,8 +99,8 @@ def detached_parameters(evidence: Evidence) -> Argument:
             )
             argument.advice = "Give the other model the outputs themselves, without .detach(), in this model's step."
         return argument
-    cut = [name for name in names if not ran or name.rpartition(".")[0] in ran]
-    cut = [name for name in cut if name not in _of_last_blocks(evidence, names)]
+    unused = _of_last_blocks(evidence, names)
+    cut = [name for name in names if name not in unused and (not ran or name.rpartition(".")[0] in ran)]
     if cut:
         share = share_of(evidence, cut)
         comes_first = _come_first(evidence, cut)

@@ -130,7 +130,7 @@ def test_a_batch_of_an_unusual_size_that_always_comes_may_be_all_there_is(rows, 
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
-@pytest.mark.parametrize(("columns", "found"), [(2, []), (3, ["duplicated_data"])])
+@pytest.mark.parametrize(("columns", "found"), [(2, []), (3, ["duplicated_data"]), (4096, ["duplicated_data"])])
 def test_a_truth_table_comes_at_each_step(columns, found):
     inputs = BatchFacts(shape=(4, columns))
     facts = Facts(steps=STEPS, inputs=inputs, targets=BatchFacts(shape=(4, 1)))
