@@ -128,7 +128,7 @@ def _baseline(evidence: Evidence) -> float | None:
         return None
     # Of passes that are divided by their number, the recorded loss is the sum.
     is_divided = abs(abs(loss.factor) * evidence.facts.backward_passes - 1) < 1e-6
-    level = known.median() * (1.0 if is_divided else abs(loss.factor))
+    level = known.late(3).median() * (1.0 if is_divided else abs(loss.factor))
     return level if level > 0 and not loss.negated else None
 
 

@@ -29,11 +29,16 @@ def labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
 
 
 def targets_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
-    """How many cross entropies the loss adds up for a row: its labels, the places of its sequence, or several terms."""
-    places = loss.targets_shape[1:] if any(node.startswith("Sum") for node in loss.nodes) else ()
-    if loss.targets_shape == loss.outputs_shape:  # of one-hot rows, the sum is over the classes
-        places = ()
-    return max(math.prod(places), loss.terms, labels_of_a_row(evidence, loss))
+    """How many cross entropies the loss adds up for a row: its labels, the places of its sequence, or several terms.
+
+    What it is multiplied with counts alike: of a sum over all targets that is divided by the rows, the targets of one.
+    """
+    inputs, places = evidence.facts.inputs, 1.0
+    # Of one-hot rows, a sum is over the classes.
+    if any(node.startswith("Sum") for node in loss.nodes) and loss.targets_shape not in ((), loss.outputs_shape):
+        rows = loss.targets_shape[0] if inputs is None or not inputs.shape else inputs.shape[0]
+        places = math.prod(loss.targets_shape) / max(1, rows)
+    return max(places, loss.terms, abs(loss.factor), labels_of_a_row(evidence, loss))
 
 
 def index_classes(evidence: Evidence) -> int:

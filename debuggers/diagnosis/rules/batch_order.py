@@ -3,19 +3,15 @@
 import numpy as np
 import numpy.typing as npt
 
-from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, extended_at, of_one_class
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import OF_VALUES
-from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.series import Series
 
 FEWEST_OF_A_TASK = 3
 GROUPED = 5.0
 """Variance of the batches' means over that of random batches from which batches are not drawn at random."""
-MOST = 0.5
-"""Share of what there is to learn from which the order of the batches has not kept it from being learnt."""
 LITTLE = 0.1
 """Share of the targets' variance up to which a difference between batches does no harm."""
 
@@ -38,9 +34,8 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         ratio = between.last
         weight = STRONG if ratio < 2 * GROUPED else CERTAIN
         drifts = not len(classes) and jumping <= GROUPED
-        weight = MODERATE if drifts or _of_positions(evidence) else weight
         argument.add(
-            WEAK if _are_learnt(evidence) else weight,
+            MODERATE if drifts or _of_positions(evidence) else weight,
             f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
             since=int(between.steps[0]),
         )
@@ -59,13 +54,6 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
     return argument
-
-
-def _are_learnt(evidence: Evidence) -> bool:
-    """Whether targets are values, as of a series in its order, and most of what there is to learn of them is learnt."""
-    progress, loss = progress_of(evidence), evidence.facts.loss
-    are_values = loss is not None and loss.kind in OF_VALUES
-    return are_values and progress is not None and not progress.failed and progress.learnt > MOST
 
 
 def _of_the_same_rows(evidence: Evidence) -> bool:

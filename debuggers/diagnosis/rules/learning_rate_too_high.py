@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import extended_at
+from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.rates import highest_rate, one_digit
 from debuggers.diagnosis.derived.updates import EARLY, HEALTHY_RATIO, LARGE_RATIO, collapse, died, is_ramped, setback
@@ -187,7 +188,7 @@ def _has_other_reasons(evidence: Evidence) -> bool:
     a sum over sequences that become longer.
     """
     loss, ratio = evidence.facts.loss, evidence["update_ratio"].finite.values
-    is_single = loss is not None and loss.kind != "" and loss.terms == 1 and not loss.parts
+    is_single = loss is not None and loss.kind != "" and not loss.parts and targets_of_a_row(evidence, loss) <= 1
     return not is_single and len(ratio) > 0 and float(ratio.max()) < LARGE_RATIO / 3
 
 

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from debuggers.diagnosis.derived.labels import index_classes, labels_of_a_row, targets_of_a_row
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import LossFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
 from debuggers.diagnosis.series import Series
 
 SIZE, BATCHES = 64, 20
@@ -49,7 +49,13 @@ def test_the_labels_of_a_row_are_counted_over_its_columns():
         (LossFacts(nodes=("MeanBackward0",), outputs_shape=(8, 12, 5), targets_shape=(8, 12)), 1),
         (LossFacts(nodes=("MeanBackward0", "SumBackward1"), outputs_shape=(8, 12), targets_shape=(8, 12)), 1),
         (LossFacts(terms=3), 3),
+        (LossFacts(factor=8.0), 8),  # of a sum over 8 places that is divided by the rows
     ],
 )
 def test_the_cross_entropies_of_a_row_are_its_places_or_several_terms(loss, count):
     assert targets_of_a_row(Evidence(), loss) == count
+
+
+def test_targets_may_be_flattened_where_inputs_are_not():
+    loss = LossFacts(nodes=("MeanBackward0", "SumBackward1"), outputs_shape=(96, 5), targets_shape=(96,))
+    assert targets_of_a_row(Evidence(facts=Facts(inputs=BatchFacts(shape=(8, 12)))), loss) == 12

@@ -31,14 +31,6 @@ def test_a_sorted_file_jumps_back_with_each_epoch():
     assert codes(targets__mean=np.arange(STEPS) % EPOCH, **GROUPED) == ["unshuffled_data"]
 
 
-@pytest.mark.parametrize(("kind", "falls_to", "found"), [
-    ("mse", 0.2, []), ("mse", 1.5, ["unshuffled_data"]), ("cross_entropy", 0.2, ["unshuffled_data"]),
-])  # fmt: skip
-def test_a_series_may_come_in_its_order_where_it_is_learnt(kind, falls_to, found):
-    means, loss = np.arange(STEPS) % EPOCH, np.geomspace(2.3, falls_to, STEPS)
-    assert codes(kind=kind, loss=loss, baseline_loss=2.3, targets__mean=means, **GROUPED) == found
-
-
 def test_batches_of_few_different_rows_differ_for_that_reason():
     means = np.arange(STEPS) % EPOCH
     assert codes(targets__mean=means, inputs__duplicates=0.8, **GROUPED) == ["duplicated_data"]
