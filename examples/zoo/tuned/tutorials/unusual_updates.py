@@ -1,7 +1,4 @@
-"""Updates that are unusual: by a second optimizer that begins later, by a mean of weights, and of bfloat16 weights."""
-
-import copy
-import math
+"""Updates that are unusual: by a second optimizer that begins later, and of weights in bfloat16."""
 
 import torch
 from torch import nn
@@ -55,46 +52,6 @@ def an_architecture_that_is_searched_later(watch: Watch, *, seed: int) -> float:
         session.step(loss, inputs=data.inputs[rows], outputs=outputs, targets=data.targets[rows])
         optimizer.step()
     return accuracy(model, data)
-
-
-def _wave(places: torch.Tensor) -> torch.Tensor:
-    return (0.5 + 1.5 * torch.rand(())) * torch.sin(places + 2 * math.pi * torch.rand(()))
-
-
-def _error_of_a_new_task(model: nn.Module, places: torch.Tensor) -> float:
-    """The error on a wave after 32 steps on ten of its points."""
-    learner = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(learner.parameters(), lr=0.02)
-    wave, rows = _wave(places), torch.randperm(len(places))[:10]
-    for _ in range(32):
-        optimizer.zero_grad()
-        functional.mse_loss(learner(places[rows]), wave[rows]).backward()
-        optimizer.step()
-    with torch.no_grad():
-        return functional.mse_loss(learner(places), wave).item()
-
-
-@healthy(at_least=0.2)
-def a_start_for_many_tasks(watch: Watch, *, seed: int) -> float:
-    """Reptile: after five steps on a wave, the weights go a part of the way back; the mean of all waves is zero."""
-    model = nn.Sequential(nn.Linear(1, 40), nn.Tanh(), nn.Linear(40, 40), nn.Tanh(), nn.Linear(40, 1))
-    untrained = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
-    session = watch(model, optimizer)
-    places = torch.linspace(-5, 5, 50)[:, None]
-    for task in range(80):
-        before, wave = copy.deepcopy(model.state_dict()), _wave(places)
-        for rows in torch.randperm(50).split(10):
-            optimizer.zero_grad()
-            outputs = model(places[rows])
-            loss = functional.mse_loss(outputs, wave[rows])
-            loss.backward()
-            session.step(loss, inputs=places[rows], outputs=outputs, targets=wave[rows])
-            optimizer.step()
-        after, share = model.state_dict(), 0.3 * (1 - task / 80)
-        model.load_state_dict({name: old + share * (after[name] - old) for name, old in before.items()})
-    errors = [sum(_error_of_a_new_task(start, places) for _ in range(40)) for start in (model, untrained)]
-    return 1 - errors[0] / errors[1]
 
 
 @healthy(at_least=0.85)
