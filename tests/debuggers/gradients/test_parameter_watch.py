@@ -115,6 +115,19 @@ def test_a_second_optimizer_may_hold_the_rest():
     assert debugger.watch.roles().outside_optimizer == ("3.weight", "3.bias")
 
 
+def test_a_second_optimizer_may_begin_late():
+    model = network()
+    optimizers = [torch.optim.SGD(part.parameters(), lr=0.1) for part in (model[:3], model[3:])]
+
+    def wait(step):
+        optimizers[1].param_groups[0]["lr"] = 0.0 if step < 40 else 0.1
+
+    debugger, alerts = train(model, optimizers, steps=110, before=wait)
+
+    assert alerts == [("outside_optimizer", FIRST_LOOK)]
+    assert "outside_optimizer" not in {finding.kind for finding in debugger.findings()}
+
+
 def test_frozen_and_unused_parameters_are_named():
     model = network()
     model.unused = nn.Linear(2, 2)
