@@ -146,8 +146,8 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     """One of outputs and targets was expanded to the other's shape inside the loss."""
     argument = Argument("shape_broadcast")
     loss = evidence.facts.loss
-    if loss is not None and loss.broadcast:
-        shown = next((part for part in loss.parts if part.broadcast), loss)
+    shown = None if loss is None else next((part for part in loss.parts if part.broadcast), loss)
+    if shown is not None and shown.broadcast and not _are_samples(shown):
         size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
         argument.add(
             CERTAIN,
@@ -157,7 +157,7 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     elif loss is not None and loss.kind in OF_VALUES | {"bce", "bce_with_logits"}:
         ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
         # What was only put into another shape has as many elements.
-        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs):
+        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs) and not _are_samples(loss):
             argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
     outputs, targets = evidence.facts.outputs, evidence.facts.targets
     compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them
@@ -167,6 +167,11 @@ def shape_broadcast(evidence: Evidence) -> Argument:
             argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
     argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
     return argument
+
+
+def _are_samples(loss: LossFacts) -> bool:
+    """Whether there are several outputs for each row of targets, one below the other, as samples of a decoder."""
+    return len(loss.targets_shape) > 1 and loss.outputs_shape[1:] == loss.targets_shape
 
 
 def loss_sum_not_mean(evidence: Evidence) -> Argument:

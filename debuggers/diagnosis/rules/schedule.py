@@ -126,9 +126,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
     normalised = any("Norm" in layer.kind for layer in evidence.facts.layers)
-    attends = any(
-        "Attention" in layer.kind or "NonDynamicallyQuantizable" in layer.kind for layer in evidence.facts.layers
-    )
+    attends = _trains_attention(evidence)
     if (found := setback(evidence)) is not None and adaptive and is_ramped(evidence):
         argument.add(0.45, found[1], since=found[0])
         argument.add(
@@ -157,6 +155,14 @@ def missing_warmup(evidence: Evidence) -> Argument:
         "(torch.optim.lr_scheduler.LinearLR)."
     )
     return argument
+
+
+def _trains_attention(evidence: Evidence) -> bool:
+    """Whether a layer of attention is trained: before a frozen transformer, a prompt alone may be."""
+    layers = evidence.facts.layers
+    names = [one.name for one in layers if "Attention" in one.kind or "NonDynamicallyQuantizable" in one.kind]
+    roles = [one.role for one in evidence.facts.parameters if any(one.name.startswith(f"{name}.") for name in names)]
+    return bool(names) and (not roles or set(roles) != {"frozen"})
 
 
 def _weigh_visits(argument: Argument, evidence: Evidence) -> None:

@@ -134,3 +134,12 @@ def test_an_accuracy_below_chance_says_nothing_where_the_loss_falls(last, is_one
     signals = {name: np.full(STEPS, value) for name, value in values.items()}
     causes = diagnose(evidence(facts=of_loss(), loss=np.linspace(2.3, last, STEPS), **signals))
     assert ("flipped_loss_sign" in [cause.code for cause in causes]) is is_one
+
+
+@pytest.mark.parametrize(("outputs", "targets", "is_one"), [
+    ((8, 64, 64), (64, 64), False), ((64, 64), (64,), True), ((64, 1), (64,), True), ((8, 64, 32), (64, 1), True),
+])  # fmt: skip
+def test_several_samples_may_be_compared_with_each_row_of_targets(outputs, targets, is_one):
+    facts = of_loss(kind="bce_with_logits", broadcast=True, outputs_shape=outputs, targets_shape=targets)
+
+    assert ("shape_broadcast" in [cause.code for cause in diagnose(evidence(facts=facts))]) is is_one

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -79,16 +79,18 @@ def test_weights_that_are_where_they_began_had_too_few_steps_or_too_small_ones(r
     assert diagnose(found)[0].code == first
 
 
-@pytest.mark.parametrize(
-    ("ratio", "spread", "is_one"), [(0.05, 0.009, True), (0.05, 0.02, False), (0.02, 0.009, False)]
-)
-def test_a_transformer_whose_outputs_collapse_with_its_first_updates_lacks_a_warm_up(ratio, spread, is_one):
+@pytest.mark.parametrize(("ratio", "spread", "role", "is_one"), [
+    (0.05, 0.009, "trained", True), (0.05, 0.02, "trained", False), (0.02, 0.009, "trained", False),
+    (0.05, 0.009, "frozen", False),  # a prompt before it may be trained
+])  # fmt: skip
+def test_a_transformer_whose_outputs_collapse_with_its_first_updates_lacks_a_warm_up(ratio, spread, role, is_one):
     """The outputs vary again later, with nothing that could be learnt any more."""
     facts = Facts(
         steps=STEPS,
         optimizer="Adam",
         loss=LossFacts(kind="cross_entropy"),
         layers=(LayerFacts(name="attention", kind="MultiheadAttention"), LayerFacts(name="norm", kind="LayerNorm")),
+        parameters=(ParameterFacts(name="attention.in_proj_weight", shape=(24, 8), std=0.3, role=role),),
     )
     found = evidence(
         facts=facts, loss=np.full(STEPS, 2.3), baseline_loss=np.full(STEPS, 2.3),
