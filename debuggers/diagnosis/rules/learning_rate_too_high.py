@@ -49,10 +49,11 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     argument = Argument("learning_rate_too_high")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     since = int(ratio.steps[0]) if len(ratio) else 0
-    first = ratio.until(since + EARLY if not _begins_at_zero(evidence) else -1)
+    searches = evidence.facts.optimizer == "LBFGS"  # of whose steps each is up to twenty updates
+    first = ratio.until(-1 if searches or _begins_at_zero(evidence) else since + EARLY)
     early = first.values * _warming(evidence, first)
     largest = float(early.max()) if len(early) else 0.0
-    typical = ratio.median(0.0)
+    typical = 0.0 if searches else ratio.median(0.0)
     gets_on = progress is not None and not progress.failed and progress.fell > GOT_ON and progress.falls_late
     if largest > LARGE_RATIO:
         step, change = int(first.steps[early.argmax()]), float(first.values[early.argmax()])
@@ -76,7 +77,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if (carried := _carried_past(evidence)) is not None:
         argument.add(0.6, carried[1], since=carried[0])
     cosine = evidence["gradient_cosine"].finite
-    if len(cosine) >= 5 and cosine.median() < -0.3:
+    if len(cosine) >= 5 and cosine.median() < -0.3 and not searches:
         argument.add(
             WEAK if gets_on else MODERATE,
             f"gradients reverse direction from step to step (cosine {cosine.median():.2f})",

@@ -43,6 +43,18 @@ def test_a_loss_that_rises_while_all_steps_are_small_is_no_matter_of_the_rate(ra
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("optimizer", "is_one"), [("SGD", True), ("LBFGS", False)])
+def test_a_step_of_lbfgs_is_many_updates(optimizer, is_one):
+    """As in the forecast of sines of PyTorch's examples, of which 6 steps are enough."""
+    loss = LossFacts(kind="mse", reduction="mean")
+    values = {"loss": [0.5, 0.3, 0.1, 0.03, 0.01, 0.004], "update_ratio": [0.6, 0.3, 0.2, 0.1, 0.1, 0.1],
+              "gradient_cosine": np.full(6, -0.4)}  # fmt: skip
+    series = {name: Series(np.arange(6), np.asarray(one)) for name, one in values.items()}
+    codes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(optimizer=optimizer, loss=loss)))]
+
+    assert ("learning_rate_too_high" in codes) is is_one
+
+
 def test_how_far_weights_grew_is_told_in_few_digits():
     found = evidence(
         facts=of_loss(), loss=np.concatenate([[2.3, 7.0], np.full(STEPS - 2, 7.0)]),
