@@ -19,6 +19,8 @@ STANDS = 0.05
 """A loss that fell by less than this share of its range to zero, or to its baseline, has not fallen."""
 ONE_SIDED = 1.28
 """Standard errors that a tenth of normal values lie above."""
+LITTLE = 0.3
+"""Share of what there is to learn, below which little of it was."""
 BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
 _OF_ROOTS = frozenset({"l1", "rmse"})

@@ -200,9 +200,10 @@ class ParameterWatch:
             self._judge("idle_optimizer", names, step, idle, 0.0, key=f"idle_optimizer/{place}")
         forgotten = outside and not any(moved[name][0] for name in outside)
         evidence = f"in no group of the optimizer, and unchanged in {steps} steps, though there are gradients"
-        self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
-        if not forgotten:  # another optimizer has begun: it was never true that none holds them
+        if outside and not forgotten:  # another optimizer has begun: it was never true that none holds them
             self._findings.pop("outside_optimizer", None)
+        else:
+            self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
 
     def _judge(self, kind: str, name: str, step: int, evidence: str | None, value: float, *, key: str = "") -> None:
         """Begins, goes on with, or ends the finding of a kind; without evidence there is nothing wrong.

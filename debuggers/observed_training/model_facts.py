@@ -123,6 +123,7 @@ class FirstFacts:
         self.acts_by_mode = False
         self.groups: tuple[GroupFacts, ...] = ()
         self.scheduler = ""
+        self._has_trained_statistics: bool | None = None
 
     def look(self) -> None:
         """Looks at the model and the optimizer as they are now."""
@@ -144,11 +145,11 @@ class FirstFacts:
 
     def has_trained_statistics(self) -> bool:
         """Whether all batch norms were trained before, as far as is known by now: new ones have weights of 1."""
-        norms = {f"{layer.name}.weight" for layer in self.layers if layer.kind.startswith("BatchNorm")}
-        if not norms or self.initial is None or not self.initial.ready():
-            return False
-        spreads = [one.std for one in self.initial.facts({}) if one.name in norms]
-        return bool(spreads) and min(spreads) > 0
+        if self._has_trained_statistics is None and self.initial is not None and self.initial.ready():
+            norms = {f"{layer.name}.weight" for layer in self.layers if layer.kind.startswith("BatchNorm")}
+            spreads = [one.std for one in self.initial.facts({}) if one.name in norms]
+            self._has_trained_statistics = bool(spreads) and min(spreads) > 0
+        return bool(self._has_trained_statistics)
 
     def look_for_scheduler(self) -> None:
         """Looks whether the optimizer has a scheduler now."""

@@ -48,7 +48,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
         shape = facts.loss.outputs_shape
         columns = shape[1] if len(shape) > 1 else 2
         guess = float(np.log(max(columns, float(classes[-1]) if len(classes) else 2.0)))
-        first, floor = loss.first, guess * max(1.0, targets_of_a_row(evidence, facts.loss))
+        first, floor = loss.first, guess * targets_of_a_row(evidence, facts.loss)
         if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
             argument.add(
                 MODERATE,

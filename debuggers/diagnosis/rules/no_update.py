@@ -7,14 +7,12 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.roles import none_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import LITTLE, progress_of
 
 FEWEST = 5
 """Sampled steps from which it is known what steps change."""
 NEARLY_ALL = 0.9
 """Share of the weights that steps leave as they are, from which the rest is too few to learn with."""
-LITTLE = 0.3
-"""Share of what there is to learn, below which little of it was."""
 NARROW = {"bfloat16": 512, "float16": 4096}
 """Dtypes of 16 bits, with the part of a number up to which a summand is sure to be rounded away.
 

@@ -10,7 +10,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.progress import LITTLE, progress_of
 
 _BLOCK = re.compile(r"(.*\D)\.\d+\.(.*[^\d.].*\..+)")
 """Names of parameters of named layers in one of several blocks, such as ``blocks.2.backcast.weight``."""
@@ -22,8 +22,6 @@ FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
 SMALL = 0.05
 """Share of a model that may put out what nothing uses."""
-LITTLE = 0.3
-"""Share of what there is to learn, below which little of it was."""
 WITHIN = 3.0
 """Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
 SAMPLED = 512
@@ -37,8 +35,7 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
     another optimizer, which may begin late.
     """
     argument = Argument("parameters_not_in_optimizer")
-    names = with_role(evidence, "outside_optimizer")
-    found = [one for one in evidence.found("outside_optimizer") if one.ongoing]
+    names, found = with_role(evidence, "outside_optimizer"), evidence.found("outside_optimizer")
     trainable = [one.name for one in evidence.facts.parameters if one.role != "frozen"]
     if found or (names and evidence.facts.steps <= COMPARED_AFTER):
         since = found[0].step if found else None
@@ -112,7 +109,11 @@ def detached_parameters(evidence: Evidence) -> Argument:
         progress = progress_of(evidence)
         if progress is not None and progress.fell < 0.1 and not progress.failed and share > 0.1:
             argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
-        elif progress is not None and share <= SMALL and (progress.learnt > 0.5 or _falls(progress, comes_first)):
+        elif (
+            progress is not None
+            and share <= SMALL
+            and (progress.learnt > 0.5 or (progress.fell > LITTLE and not comes_first))
+        ):
             argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
@@ -157,11 +158,6 @@ def _of_last_blocks(evidence: Evidence, names: Sequence[str]) -> set[str]:
         if (found := _BLOCK.fullmatch(one.name)) is not None:
             blocks.setdefault(f"{found[1]}.{found[2]}", []).append(one.name)
     return {alike[-1] for alike in blocks.values() if len(alike) > 1 and set(alike) & set(names) == {alike[-1]}}
-
-
-def _falls(progress: Progress, comes_first: bool) -> bool:
-    """Whether a loss falls without what is no model's first part, such as a pooler that a language model leaves out."""
-    return progress.fell > LITTLE and not comes_first
 
 
 def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:

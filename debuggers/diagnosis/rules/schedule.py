@@ -13,6 +13,7 @@ from debuggers.diagnosis.derived.updates import (
     SMALL_RATIO,
     STAYED,
     UNDER_WAY,
+    attention_layers,
     collapse,
     died,
     early_collapse,
@@ -159,8 +160,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
 
 def _trains_attention(evidence: Evidence) -> bool:
     """Whether a layer of attention is trained: before a frozen transformer, a prompt alone may be."""
-    layers = evidence.facts.layers
-    names = [one.name for one in layers if "Attention" in one.kind or "NonDynamicallyQuantizable" in one.kind]
+    names = attention_layers(evidence.facts.layers)
     roles = [one.role for one in evidence.facts.parameters if any(one.name.startswith(f"{name}.") for name in names)]
     return bool(names) and (not roles or set(roles) != {"frozen"})
 

@@ -55,11 +55,9 @@ def test_one_call_at_each_step_is_none():
     assert validations.count == 0
 
 
-@pytest.mark.parametrize(("calls", "acted"), [(2, True), (10, False)])
-def test_outputs_that_are_drawn_for_one_tensor_are_samples(calls, acted):
-    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+def train(model, validate):
+    """The facts of twelve steps, with a call without gradients of ``validate`` after each fourth."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    rows = torch.randn(8, 4)
     with stepscope.watch(model, optimizer) as session:
         for number in range(12):
             optimizer.zero_grad()
@@ -67,32 +65,29 @@ def test_outputs_that_are_drawn_for_one_tensor_are_samples(calls, acted):
             optimizer.step()
             if number % 4 == 3:
                 with torch.no_grad():
-                    torch.stack([model(rows) for _ in range(calls)]).std(0)
+                    validate(model)
+                model.train()
         optimizer.step()
-    facts = session.evidence().facts
+    return session.evidence().facts
+
+
+@pytest.mark.parametrize(("calls", "acted"), [(2, True), (10, False)])
+def test_outputs_that_are_drawn_for_one_tensor_are_samples(calls, acted):
+    rows = torch.randn(8, 4)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1))
+    facts = train(model, lambda model: torch.stack([model(rows) for _ in range(calls)]).std(0))
     assert (facts.validations, facts.train_validations) == (3, 3 * acted)
 
 
 @pytest.mark.parametrize(("rests", "in_training_mode"), [(True, 0), (False, 3)])
 def test_a_pass_over_the_batches_that_computes_statistics_before_a_validation_is_none(rests, in_training_mode):
-    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with stepscope.watch(model, optimizer) as session:
-        for number in range(12):
-            optimizer.zero_grad()
-            model(torch.randn(8, 4)).square().mean().backward()
-            optimizer.step()
-            if number % 4 == 3:
-                with torch.no_grad():
-                    for _ in range(3):
-                        model(torch.randn(8, 4))
-                    model.train(not rests)
-                    for _ in range(3):
-                        model(torch.randn(8, 4))
-                model.train()
-        optimizer.step()
+    def validate(model):
+        for mode in (True, not rests):
+            model.train(mode)
+            for _ in range(3):
+                model(torch.randn(8, 4))
 
-    facts = session.evidence().facts
+    facts = train(nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 1)), validate)
     assert (facts.validations, facts.train_validations) == (3, in_training_mode)
 
 

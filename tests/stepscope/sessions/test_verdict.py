@@ -14,6 +14,7 @@ import stepscope
 from debuggers.gradients.health import Health
 from stability import GradientClippingConfig, NaNHandlingConfig, NumericalStabilityManager, PyTorchDebuggingConfig
 from stepscope.sessions import governor
+from stepscope.sessions.verdict import Verdict
 
 PRESETS = ["standard", *(pytest.param(preset, marks=pytest.mark.slow) for preset in ("economy", "full"))]
 
@@ -520,6 +521,21 @@ def test_the_bias_of_a_critic_has_no_gradient_by_construction():
             optimizer.step()
 
     assert session.report().verdict.health is Health.HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "gaps", "text"),
+    [
+        ({}, "", (), "warning (score 0.50)."),
+        ({}, "", ("a", "b"), "warning (score 0.50): a; b."),
+        ({}, "x", (), "warning (score 0.50), likely because x."),
+        ({}, "x", ("a", "b"), "warning (score 0.50), likely because x. Gaps in coverage: a; b."),
+        ({"k": 2}, "x", ("a",), "warning (score 0.50), likely because x: k (2). Gaps in coverage: a."),
+        ({"k": 2, "m": 1}, "", (), "warning (score 0.50): k (2), m (1)."),
+    ],
+)
+def test_a_verdict_keeps_its_cause_its_findings_and_its_gaps_apart(found, cause, gaps, text):
+    assert str(Verdict(health=Health.WARNING, score=0.5, gaps=gaps, found=found, cause=cause)) == text
 
 
 @pytest.mark.slow
