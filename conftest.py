@@ -14,9 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
-# Beside other workers a test that takes every core waits for them, and they for it.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Beside other processes of tests one that takes every core waits for them, and they for it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The tests share the processors with each other: at the lowest priority a delivery that a test waits for would starve.
 os.environ.setdefault("STEPSCOPE_PRIORITY", "same")
@@ -120,18 +119,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.sort(key=lambda item: item.path)
 
 
-def pytest_unconfigure() -> None:
-    """At the end, compiled packages report as leaked what nobody may collect; a worker does not get so far."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        gc.unfreeze()
+_exit_status: int | None = None
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Keeps what the process ends with."""
+    global _exit_status
+    _exit_status = int(exitstatus)
 
 
 def _leave() -> None:
-    """Ends a worker without taking apart torch and all tests, which takes seconds: its results have been sent."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+    """Ends the process without taking apart torch and all tests, which takes seconds: all has been reported."""
+    if _exit_status is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_exit_status)
 
 
-if "PYTEST_XDIST_WORKER" in os.environ:
-    atexit.register(_leave)  # before those of the tests and their packages, so that it is called after them
+atexit.register(_leave)  # before those of the tests and their packages, so that it is called after them

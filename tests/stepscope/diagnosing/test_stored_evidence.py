@@ -70,6 +70,7 @@ def test_a_training_that_was_killed_is_diagnosed(tmp_path):
     child = os.fork()
     if child == 0:
         try:
+            torch.set_num_threads(1)  # a fork has none of the threads that torch has started
             train(stepscope.open_run(tmp_path / "run", sinks=[]), sick=True, kill_at=20)
         finally:
             os._exit(1)
