@@ -21,6 +21,7 @@ class Modules:
     def __init__(self) -> None:
         self._module_of: list[str] = []
         self._rows_of: dict[str, list[int]] = {}
+        self._own: list[int] = []  # rows of the model itself, which stand first wherever it uses them
         self._parts = ModuleParts()
         self._seen: Observation | None = None
         self._ends: tuple[int, int] | None = None
@@ -37,7 +38,11 @@ class Modules:
             name = observation.names[row]
             self._module_of.append(name.rpartition(".")[0] or name)
             self._rows_of.setdefault(self._module_of[row], []).append(row)
+            if "." not in name:
+                self._own.append(row)
         alive = (norms > 0) & (norms < np.inf) & ~self._parts.lone_biases(observation, len(norms))
+        if len(self._own) < len(norms):
+            alive[self._own] = False
         first = int(alive.argmax())
         if not alive[first]:
             return None
@@ -85,10 +90,11 @@ class VanishingByDepth(_ByDepth):
 
     First and last of the modules that have a gradient, in the model's order; the norm of a module is that of the
     parameter with the largest one. A bias whose weight is frozen is left out: before a normalisation it has no
-    gradient by construction. Twelve sigmoid layers that have stopped learning still have a mean |g| of 1e-6:
-    ``VanishingGradient``, whose limit is absolute, is silent there. Ten observed steps, because adapters and residual
-    branches that begin at zero hold back the gradients of what is before them for some steps. A gradient that is zero
-    everywhere, or not finite, is the business of other rules.
+    gradient by construction. So are parameters of the model itself, such as a temperature, unless it has no others:
+    they stand before all modules wherever they are used. Twelve sigmoid layers that have stopped learning still have a
+    mean |g| of 1e-6: ``VanishingGradient``, whose limit is absolute, is silent there. Ten observed steps, because
+    adapters and residual branches that begin at zero hold back the gradients of what is before them for some steps. A
+    gradient that is zero everywhere, or not finite, is the business of other rules.
     """
 
     kind = "vanishing_by_depth"

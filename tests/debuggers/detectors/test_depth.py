@@ -54,3 +54,10 @@ def test_a_bias_whose_weight_is_frozen_is_not_the_first_layer(observe):
     assert steps(VanishingByDepth(), observe, [1e-9, 1e-2, 1.0], names=names) == []
     (finding,) = steps(VanishingByDepth(), observe, [1e-9, 1e-9, 1.0], names=names)
     assert finding.name == "norm.weight"
+
+
+def test_a_parameter_of_the_model_itself_is_not_the_first_layer(observe):
+    norms = [1e-9, 1e-2, 1.0]
+    assert steps(VanishingByDepth(), observe, norms, names=["temperature", "body.weight", "head.weight"]) == []
+    (finding,) = steps(VanishingByDepth(), observe, norms, names=["first", "second", "third"])
+    assert finding.name == "first"
