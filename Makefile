@@ -13,7 +13,9 @@ THOROUGH := --hypothesis-profile=thorough
 # The tests start some thousand processes: each would compile our modules again.
 export PYTHONDONTWRITEBYTECODE :=
 # The fast tests are three processes, each of which imports and collects its part alone: workers would collect all of them.
-FAST := fast-debuggers fast-stepscope fast-others
+FAST := fast-debuggers fast-trainings fast-others
+DEBUGGERS := tests/debuggers
+TRAININGS := tests/benchmarks tests/examples tests/stability tests/stepscope/sessions
 TOGETHER := $(MAKE) --jobs 5 --output-sync=target
 CONSTRAINED := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 APT := apt-get install -y -q --no-install-recommends
@@ -53,11 +55,13 @@ docs: $(EXTENSION)
 fast:
 	$(TOGETHER) $(FAST)
 
-fast-debuggers fast-stepscope: fast-%: $(EXTENSION) page
-	nice -n 10 $(ALONE) tests/$* $(IS_FAST)
-
-fast-others: $(EXTENSION) page
-	nice -n 10 $(ALONE) tests --ignore tests/debuggers --ignore tests/stepscope $(IS_FAST)
+fast-debuggers fast-trainings fast-others: $(EXTENSION) page
+fast-debuggers:
+	nice -n 10 $(ALONE) $(DEBUGGERS) $(IS_FAST)
+fast-trainings:
+	nice -n 10 $(ALONE) $(TRAININGS) $(IS_FAST)
+fast-others:
+	nice -n 10 $(ALONE) tests $(addprefix --ignore ,$(DEBUGGERS) $(TRAININGS)) $(IS_FAST)
 
 integrations: $(EXTENSION) page browser
 	$(PYTEST) --no-loadscope-reorder integrations_tests -m "not slow"
