@@ -60,8 +60,8 @@ fast-debuggers:
 	nice -n 10 $(ALONE) $(DEBUGGERS) $(IS_FAST)
 fast-trainings:
 	nice -n 10 $(ALONE) $(TRAININGS) $(IS_FAST)
-fast-others:
-	nice -n 10 $(ALONE) tests $(addprefix --ignore ,$(DEBUGGERS) $(TRAININGS)) $(IS_FAST)
+fast-others:  # which waits more
+	nice -n 5 $(ALONE) tests $(addprefix --ignore ,$(DEBUGGERS) $(TRAININGS)) $(IS_FAST)
 
 integrations: $(EXTENSION) page browser
 	$(PYTEST) --no-loadscope-reorder integrations_tests -m "not slow"
