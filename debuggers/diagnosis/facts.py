@@ -95,6 +95,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             a constant; 0 where that is not known.
         softmax_dim: The dimension of ``outputs_shape`` that the softmax goes over, where the loss takes its classes
             along another one; None otherwise.
+        scattered: The shape that had the classes in one dimension, of which a reshape made ``outputs_shape``, where
+            they stand in another one; ``()`` otherwise.
         outputs_shape: Shape of what the loss compares with the targets.
         targets_shape: Shape of the targets.
         broadcast: Whether one of the two was expanded to the other's shape.
@@ -117,6 +119,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     times: float = 0.0
     bound: float = 0.0
     softmax_dim: int | None = None
+    scattered: tuple[int, ...] = ()
     outputs_shape: tuple[int, ...] = ()
     targets_shape: tuple[int, ...] = ()
     broadcast: bool = False

@@ -37,7 +37,7 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
     loss = evidence.facts.loss or LossFacts()
     for part in (loss, *loss.parts):
         _add_activation(argument, evidence, part)
-        _add_softmax_dim(argument, part)
+        _add_dimension_of_classes(argument, part)
         _add_competing_labels(argument, evidence, part)
     _add_range_signs(argument, evidence, loss)
     _add_contradiction(argument, evidence, loss)
@@ -106,8 +106,8 @@ def _add_activation(argument: Argument, evidence: Evidence, loss: LossFacts) -> 
         argument.advice = "Use sigmoid, or no activation, for one output."
 
 
-def _add_softmax_dim(argument: Argument, loss: LossFacts) -> None:
-    """A softmax over another dimension than the one in which the loss takes its classes."""
+def _add_dimension_of_classes(argument: Argument, loss: LossFacts) -> None:
+    """A softmax over another dimension than that of the classes, or a reshape in the place of a permutation."""
     if loss.softmax_dim is not None:
         argument.add(
             CERTAIN,
@@ -115,6 +115,13 @@ def _add_softmax_dim(argument: Argument, loss: LossFacts) -> None:
             "classes along another dimension: the shares of the classes do not add up to 1",
         )
         argument.advice = "Take the softmax over the dimension of the classes, such as log_softmax(dim=-1)."
+    elif loss.scattered:
+        argument.add(
+            CERTAIN,
+            f"a reshape of {loss.scattered} makes the {loss.outputs_shape} of which the loss takes its classes: the "
+            "scores of one place are parts of those of others",
+        )
+        argument.advice = "Move the dimension of the classes by permute or transpose, not by view or reshape."
 
 
 def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:

@@ -1,6 +1,7 @@
-"""Follows a dimension through operators that turn and reshape a tensor, and tells whether a softmax goes over it."""
+"""Follows the dimension of the classes back through operators that turn and reshape a tensor."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
@@ -72,22 +73,45 @@ def other_softmax_dim(comparison: Any) -> int | None:
     Args:
         comparison: ``nll_loss`` or what gathers the targets' classes: its classes stand in its dimension 1, or ``dim``.
     """
-    node, place = _picked_from(comparison)
-    for _ in range(_FURTHEST):
-        if node is None or place is None or place < 0:
-            return None
-        name, inner = operator(node), operands(node)
-        if name in SOFTMAXES:
+    for node, place in _back_along_classes(comparison):
+        if operator(node) in SOFTMAXES:
             shape = shape_of(node)
             over = dimension_of(saved_value(node, "dim"), len(shape))
             return over if over and over != place and shape[over] != shape[place] else None
+    return None
+
+
+def shape_before_scattering(comparison: Any) -> tuple[int, ...]:
+    """The shape in which classes stood in one dimension, before a reshape spread them over several; else ().
+
+    So do ``view`` and ``reshape`` in the place of ``permute``: of (N, T, classes) they make (N, classes, T), in which
+    the scores of a place are those of others. None of dimension 0, whose size is that of the batch.
+
+    Args:
+        comparison: As for ``other_softmax_dim``.
+    """
+    for node, place in _back_along_classes(comparison):
+        if operator(node) in _RESHAPING and reshaped_back(node, place) is None:
+            ours, theirs = shape_of(node), shape_of(operands(node)[0])
+            has_classes = ours[place] > 1 and ours[place] in theirs[1:] and len(theirs) > 2
+            return theirs if has_classes and math.prod(ours) == math.prod(theirs) else ()
+    return ()
+
+
+def _back_along_classes(comparison: Any) -> Iterator[tuple[Any, int]]:
+    """Each node back from what a loss compares, and where its classes stand, as long as that is known."""
+    node, place = _picked_from(comparison)
+    for _ in range(_FURTHEST):
+        if node is None or place is None or place < 0:
+            return
+        yield node, place
+        name, inner = operator(node), operands(node)
         if len(inner) != 1:
-            return None
+            return
         if name in TURNING:
             place = turned_back(node, place)
         elif name in _RESHAPING:
             place = reshaped_back(node, place)
-        elif name not in _KEEPING:
-            return None
+        elif name not in _KEEPING and name not in SOFTMAXES:
+            return
         node = inner[0]
-    return None

@@ -10,7 +10,7 @@ from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
-from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_by_classes
+from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
     is_leaf,
@@ -141,9 +141,10 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term, outputs_shape)
-    softmax_dim = None
+    softmax_dim: int | None = None
+    scattered: tuple[int, ...] = ()
     if term.kind in ("nll", "cross_entropy"):
-        softmax_dim = other_softmax_dim(term.comparison)
+        softmax_dim, scattered = other_softmax_dim(term.comparison), shape_before_scattering(term.comparison)
         if softmax_dim is None:
             outputs_shape = shape_by_classes(term.comparison, outputs_shape)
     squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES else ("", 0.0)
@@ -158,6 +159,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         times=times,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
         softmax_dim=softmax_dim,
+        scattered=scattered,
         outputs_shape=outputs_shape,
         targets_shape=targets_shape,
         broadcast=broadcast,

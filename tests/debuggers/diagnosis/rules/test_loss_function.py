@@ -85,6 +85,15 @@ def test_a_softmax_goes_over_the_classes(kind, over):
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * (over is not None)
 
 
+@pytest.mark.parametrize("before", [(64, 12, 5), ()])
+def test_a_reshape_is_no_permutation(before):
+    causes = diagnose(evidence(facts=of_loss(scattered=before, outputs_shape=(64, 5, 12), targets_shape=(64, 12))))
+
+    assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * bool(before)
+    if before:
+        assert "a reshape of (64, 12, 5) makes the (64, 5, 12)" in causes[0].evidence[0]
+
+
 @pytest.mark.parametrize(
     ("share", "before", "is_one"), [(0.4, "softmax", True), (1 / 3, "softmax", False), (0.4, "sigmoid", False)]
 )

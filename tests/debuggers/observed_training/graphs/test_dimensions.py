@@ -1,4 +1,4 @@
-"""A softmax over another dimension than the one in which the loss takes its classes."""
+"""The dimension in which a loss takes its classes: what a softmax goes over, and what a reshape has made of it."""
 
 import pytest
 import torch
@@ -66,3 +66,47 @@ def test_which_head_a_label_chooses_is_not_what_its_softmax_goes_over():
     assert loss_view(functional.nll_loss(heads, LABELS[:, 0])).facts.softmax_dim is None
     weights = torch.linspace(0.1, 0.5, PLACES)
     assert loss_view(-(heads * weights).sum(1).mean()).facts.softmax_dim is None
+
+
+def scattered(made, *shape, places=(PLACES,)):
+    scores = torch.ones(3, *shape, requires_grad=True) * 1
+    found = made(scores)
+    labels = torch.zeros(3, *places, dtype=torch.long)
+    loss = functional.cross_entropy(found, labels.flatten() if found.ndim == 2 else labels)
+    return loss_view(loss).facts.scattered
+
+
+@pytest.mark.parametrize(
+    ("made", "before"),
+    [
+        (lambda x: x.view(3, CLASSES, PLACES), (PLACES, CLASSES)),
+        (lambda x: x.reshape(-1, CLASSES), (CLASSES, PLACES)),
+        (lambda x: x.log_softmax(2).view(3, CLASSES, PLACES), (PLACES, CLASSES)),
+    ],
+)
+def test_a_reshape_in_the_place_of_a_permutation_is_told(made, before):
+    assert scattered(made, *before) == (3, *before)
+
+
+def test_of_pictures_it_is_told_too():
+    made = scattered(lambda x: x.view(3, CLASSES, 2, PLACES), 2, PLACES, CLASSES, places=(2, PLACES))
+    assert made == (3, 2, PLACES, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    [
+        (lambda x: x, (CLASSES, PLACES)),
+        (lambda x: x.permute(0, 2, 1), (PLACES, CLASSES)),
+        (lambda x: x.reshape(-1, CLASSES), (PLACES, CLASSES)),
+        (lambda x: x.transpose(1, 2).reshape(-1, CLASSES), (CLASSES, PLACES)),
+        (lambda x: x.view(3, CLASSES, PLACES), (CLASSES * PLACES,)),
+        (lambda x: x.flatten(2).unsqueeze(1).squeeze(1), (CLASSES, PLACES)),
+    ],
+)
+def test_what_keeps_the_scores_of_a_place_together_is_not(made, shape):
+    assert scattered(made, *shape) == ()
+
+
+def test_as_many_classes_as_places_are_as_they_were():
+    assert scattered(lambda x: x.view(3, CLASSES, CLASSES), CLASSES, CLASSES, places=(CLASSES,)) == ()
