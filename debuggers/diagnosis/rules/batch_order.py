@@ -7,6 +7,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, extended_at, of_one_class
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.series import Series
 
 FEWEST_OF_A_TASK = 3
@@ -33,7 +34,7 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     if whole_batches and enough and several > GROUPED and not _are_choices(evidence, jumping):
         ratio = between.last
         weight = STRONG if ratio < 2 * GROUPED else CERTAIN
-        drifts = not len(classes) and jumping <= GROUPED
+        drifts = jumping <= GROUPED and (not len(classes) or _are_compared_as_values(evidence))
         argument.add(
             MODERATE if drifts or _of_positions(evidence) else weight,
             f"the mean target of a batch varies {ratio:.0f} times as much as in random batches",
@@ -54,6 +55,12 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
     return argument
+
+
+def _are_compared_as_values(evidence: Evidence) -> bool:
+    """Whether targets that are whole numbers are values all the same, as the rewards 0 and 1 that a critic learns."""
+    loss = evidence.facts.loss
+    return loss is not None and loss.kind in OF_VALUES
 
 
 def _of_the_same_rows(evidence: Evidence) -> bool:

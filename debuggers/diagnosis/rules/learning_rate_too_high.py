@@ -50,7 +50,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     since = int(ratio.steps[0]) if len(ratio) else 0
     searches = evidence.facts.optimizer == "LBFGS"  # of whose steps each is up to twenty updates
-    first = ratio.until(-1 if searches or _begins_at_zero(evidence) else since + EARLY)
+    first = ratio.until(-1 if searches or _has_no_start(evidence) else since + EARLY)
     early = first.values * _warming(evidence, first)
     largest = float(early.max()) if len(early) else 0.0
     typical = 0.0 if searches else ratio.median(0.0)
@@ -252,7 +252,7 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     Training may go well from there, but from weights that nobody has chosen.
     """
     loss, ratio = evidence["loss"].finite, evidence["update_ratio"].finite
-    if len(loss) < 2 or not len(ratio) or float(loss.values.min()) < 0 or _begins_at_zero(evidence):
+    if len(loss) < 2 or not len(ratio) or float(loss.values.min()) < 0 or _has_no_start(evidence):
         return None
     step = int(ratio.steps[0])
     first, early = loss.first, loss.until(step + EARLY).values
@@ -263,13 +263,15 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     return (first, float(early.max())) if jumps and largest > 1 else None
 
 
-def _begins_at_zero(evidence: Evidence) -> bool:
-    """Whether all that is trained begins at zero, but for biases, as a linear model may.
+def _has_no_start(evidence: Evidence) -> bool:
+    """Whether all that is trained begins at zero, but for biases, or is one linear layer.
 
-    No update is small then beside the weights, and no initialization is there to be lost.
+    No update is small beside weights of zero, and what one layer learns does not depend on where it begins: in neither
+    is there an initialization to be lost.
     """
     matrices = [one for one in evidence.facts.parameters if one.role == "trained" and len(one.shape) > 1]
-    return bool(matrices) and all(one.is_sampled and one.mean == one.std == 0 for one in matrices)
+    is_linear = len(matrices) == 1 and len(matrices[0].shape) == 2
+    return is_linear or (bool(matrices) and all(one.is_sampled and one.mean == one.std == 0 for one in matrices))
 
 
 def _update_of_most(evidence: Evidence, step: int) -> float:

@@ -41,6 +41,13 @@ def test_values_that_drift_need_not_be_sorted():
     assert codes(targets__mean=np.linspace(0, 1, STEPS) + NOISE, **GROUPED) == []
 
 
+@pytest.mark.parametrize(("kind", "found"), [("mse", []), ("cross_entropy", ["unshuffled_data"])])
+def test_rewards_of_0_and_1_drift_as_values_do(kind, found):
+    """A critic learns them while its policy becomes better; classes are in the order of their file."""
+    means = np.linspace(0, 1, STEPS) + NOISE
+    assert codes(kind=kind, targets__mean=means, targets__classes=2.0, **GROUPED) == found
+
+
 def test_one_batch_that_differs_is_no_order():
     means = np.ones(STEPS) + NOISE
     means[0] = 50.0

@@ -24,10 +24,18 @@ def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_los
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
 
 
-@pytest.mark.parametrize(("std", "is_one"), [(0.0, False), (0.01, True)])
-def test_no_initialization_is_lost_where_all_weights_begin_at_zero(std, is_one):
-    facts = of_loss()
-    facts = with_fields(facts, parameters=(ParameterFacts(name="map.weight", shape=(6, 256), std=std),))
+@pytest.mark.parametrize(
+    ("std", "shapes", "is_one"),
+    [
+        (0.0, [(6, 256), (6, 6)], False),
+        (0.01, [(6, 256), (6, 6)], True),
+        (0.01, [(6, 256)], False),
+        (0.01, [(6, 3, 3, 3)], True),
+    ],
+)
+def test_no_initialization_is_lost_where_all_weights_begin_at_zero_or_are_one_layer(std, shapes, is_one):
+    matrices = [ParameterFacts(name=f"{place}.weight", shape=shape, std=std) for place, shape in enumerate(shapes)]
+    facts = with_fields(of_loss(), parameters=tuple(matrices))
     loss = np.concatenate([[1.8, 4.0], np.geomspace(2.2, 0.3, STEPS - 2)])
     updates = np.concatenate([[1.9], np.geomspace(0.2, 0.01, STEPS - 1)])
     found = evidence(facts=facts, loss=loss, update_ratio=updates, weight_norm=np.geomspace(0.1, 9, STEPS))

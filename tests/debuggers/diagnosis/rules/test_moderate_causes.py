@@ -83,6 +83,9 @@ def of_targets(*shape, codes=False):
     )
 
 
+DEEP = Facts(
+    steps=STEPS, loss=CROSS_ENTROPY, parameters=(WEIGHT, ParameterFacts(name="out.weight", shape=(10, 64), std=0.1))
+)
 SMALL = Facts(steps=STEPS, loss=CROSS_ENTROPY, parameters=(ParameterFacts(name="fc.weight", shape=(10, 64)),))
 HELD_DOWN = Facts(
     steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="fc", kind="Linear"), LayerFacts(name="act", kind="ReLU")),
@@ -232,8 +235,8 @@ CASES = [
     ("frozen_parameters", evidence(to(1.7), facts=FROZEN), evidence(to(1.5), facts=FROZEN)),
     ("no_update", evidence(to(2.2), facts=UNUSED), evidence(to(2.2))),
     ("parameters_not_in_optimizer", evidence(to(2.2), facts=STRANGERS), evidence(to(2.2))),
-    ("learning_rate_too_high", evidence(np.r_[2.3, 24, to(0.6)[2:]], update_ratio=[1.1, *[0.02] * 19]),
-     evidence(np.r_[2.3, 22, to(0.6)[2:]], update_ratio=[1.1, *[0.02] * 19])),
+    ("learning_rate_too_high", evidence(np.r_[2.3, 24, to(0.6)[2:]], facts=DEEP, update_ratio=[1.1, *[0.02] * 19]),
+     evidence(np.r_[2.3, 22, to(0.6)[2:]], facts=DEEP, update_ratio=[1.1, *[0.02] * 19])),
     ("stopped_too_early", evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=2.3),
      evidence(late(0) / 12 + 2.1, update_ratio=3e-3, baseline_loss=2.4)),
     ("target_out_of_range", evidence(to(30, 40), facts=OF_VALUES, outputs__min=-0.4, outputs__max=0.97, **FAR),
