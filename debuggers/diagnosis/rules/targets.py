@@ -19,6 +19,8 @@ IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
+OF_A_CLASS = 10.0
+"""Rows of each class, on average, up to which they are few."""
 
 
 def class_imbalance(evidence: Evidence) -> Argument:
@@ -241,7 +243,9 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         _add_hits(argument, evidence)
     validation = evidence.validation.finite
     seen = visits(evidence)
-    few = seen is not None and seen.rows < FEW_ROWS  # what is learnt of them need not hold for others: see overfitting
+    # What is learnt of few rows, or of few of each class, need not hold for others: see overfitting.
+    classes = evidence["targets/classes_so_far"].late().median(0.0)
+    few = seen is not None and seen.rows < max(FEW_ROWS, OF_A_CLASS * classes)
     if (
         not few
         and len(validation) >= 3

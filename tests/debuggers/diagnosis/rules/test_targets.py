@@ -120,3 +120,18 @@ def test_a_weight_below_one_of_rare_positive_targets_makes_them_rarer(weight, sh
     assert [cause.code for cause in causes] == ["class_imbalance"] * is_one
     if is_one:
         assert causes[0].advice.startswith("pos_weight: 0.5 → 7.3")
+
+
+@pytest.mark.parametrize(("classes", "first"), [(20.0, "labels_unrelated"), (21.0, "overfitting")])
+def test_what_is_learnt_of_few_rows_of_each_class_need_not_hold_for_others(classes, first):
+    """200 rows are learnt by heart, and others are never told better than by a constant."""
+    found = codes(
+        np.geomspace(2.8, 0.02, STEPS),
+        validation__loss=np.geomspace(3.0, 5.2, STEPS),
+        baseline_loss=2.8,
+        inputs__batch_size=25.0,
+        inputs__rows_so_far=200.0,
+        inputs__repeated_rows=1.0,
+        targets__classes_so_far=classes,
+    )
+    assert found[0] == first

@@ -1,0 +1,1 @@
+"""Cases of the eleventh held-out set: their outcomes have been seen."""
