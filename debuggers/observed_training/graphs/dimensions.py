@@ -91,11 +91,25 @@ def shape_before_scattering(comparison: Any) -> tuple[int, ...]:
         comparison: As for ``other_softmax_dim``.
     """
     for node, place in _back_along_classes(comparison):
-        if operator(node) in _RESHAPING and reshaped_back(node, place) is None:
-            ours, theirs = shape_of(node), shape_of(operands(node)[0])
-            has_classes = ours[place] > 1 and ours[place] in theirs[1:] and len(theirs) > 2
-            return theirs if has_classes and math.prod(ours) == math.prod(theirs) else ()
+        inner = operands(node)
+        if operator(node) in _RESHAPING and len(inner) == 1 and reshaped_back(node, place) is None:
+            ours, theirs = shape_of(node), shape_of(inner[0])
+            had_classes = ours[place] > 1 and ours[place] in theirs[1:] and len(theirs) > 2
+            is_known = had_classes and math.prod(ours) == math.prod(theirs)
+            return theirs if is_known and not _is_split_off(ours, place, theirs) else ()
     return ()
+
+
+def _is_split_off(ours: tuple[int, ...], place: int, theirs: tuple[int, ...]) -> bool:
+    """Whether a dimension is part of a larger one that was split, as that of anchors and classes is, in its place."""
+    ends = {math.prod(ours[start:]) for start in range(len(ours) + 1)}
+    behind = math.prod(ours[place + 1 :])
+    return any(
+        (stride := math.prod(theirs[one + 1 :])) in ends
+        and behind % stride == 0
+        and length * stride % (ours[place] * behind) == 0
+        for one, length in enumerate(theirs)
+    )
 
 
 def _back_along_classes(comparison: Any) -> Iterator[tuple[Any, int]]:

@@ -108,5 +108,17 @@ def test_what_keeps_the_scores_of_a_place_together_is_not(made, shape):
     assert scattered(made, *shape) == ()
 
 
+@pytest.mark.parametrize("places", [8, 6, 2])
+def test_so_it_is_however_many_places_there_are(places):
+    assert scattered(lambda x: x.view(3, CLASSES, places), places, CLASSES, places=(places,)) == (3, places, CLASSES)
+
+
+def test_classes_of_several_anchors_are_split_off_even_if_a_grid_is_as_wide():
+    """(N, anchors x classes, 4, 4) becomes (N, anchors, classes, 4, 4), and (N, 4, heads x classes) rows of classes."""
+    anchors = scattered(lambda x: x.view(3, 2, CLASSES, 4, 4).transpose(1, 2), 2 * CLASSES, 4, 4, places=(2, 4, 4))
+    heads = scattered(lambda x: x.view(-1, CLASSES), CLASSES, 2 * CLASSES, places=(2 * CLASSES,))
+    assert anchors == heads == ()
+
+
 def test_as_many_classes_as_places_are_as_they_were():
     assert scattered(lambda x: x.view(3, CLASSES, CLASSES), CLASSES, CLASSES, places=(CLASSES,)) == ()
