@@ -1,5 +1,7 @@
 """Weights that start equal: what they are for computes the same."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
@@ -7,6 +9,7 @@ from debuggers.diagnosis.derived.initial_weights import is_set
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.series import Series
 
 BROKEN, BROKEN_ALL = 0.6, 0.8
 """Shares of a constant output's loss from which noise or other layers have parted equal units; if all weights began so,
@@ -18,6 +21,16 @@ def _is_a_layer(parameter: ParameterFacts) -> bool:
     shape = parameter.shape
     is_wide = len(shape) > 1 and shape[0] > 3 and float(np.prod(shape[1:])) > 1
     return is_wide and is_set(parameter)
+
+
+def _has_others_apart(name: str, began: Mapping[str, float], same: Mapping[str, Series]) -> bool:
+    """Whether the module of a parameter has other weights, its own or of modules in it, whose units begin apart.
+
+    They tell the units of the whole from the first step on. In state-space layers all channels begin with the same
+    decays (S4D, Mamba), as their authors mean it.
+    """
+    inside = name.rpartition(".")[0] + "." if "." in name else ""
+    return any(other != name and other.startswith(inside) and other not in began for other in same)
 
 
 def _copies(evidence: Evidence) -> list[str]:
@@ -60,6 +73,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         if series.first > 0.5 and name not in left_out and name in sizes and _is_a_layer(sizes[name])
     }
     alike = len(began) == len(same) > 1
+    began = {name: share for name, share in began.items() if not _has_others_apart(name, began, same)}
     progress = progress_of(evidence)
     copies = _copies(evidence)
     if copies and not hit:
