@@ -23,14 +23,17 @@ def _is_a_layer(parameter: ParameterFacts) -> bool:
     return is_wide and is_set(parameter)
 
 
-def _has_others_apart(name: str, began: Mapping[str, float], same: Mapping[str, Series]) -> bool:
+def _has_others_apart(name: str, same: Mapping[str, Series]) -> bool:
     """Whether the module of a parameter has other weights, its own or of modules in it, whose units begin apart.
 
     They tell the units of the whole from the first step on. In state-space layers all channels begin with the same
-    decays (S4D, Mamba), as their authors mean it.
+    decays (S4D, Mamba), as their authors mean it. Of the model's own parameters only others of its own count.
     """
-    inside = name.rpartition(".")[0] + "." if "." in name else ""
-    return any(other != name and other.startswith(inside) and other not in began for other in same)
+    module = name.rpartition(".")[0]
+    others = (
+        other for other in same if other != name and (other.startswith(f"{module}.") if module else "." not in other)
+    )
+    return any(same[other].first <= 0.5 for other in others)
 
 
 def _copies(evidence: Evidence) -> list[str]:
@@ -73,7 +76,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         if series.first > 0.5 and name not in left_out and name in sizes and _is_a_layer(sizes[name])
     }
     alike = len(began) == len(same) > 1
-    began = {name: share for name, share in began.items() if not _has_others_apart(name, began, same)}
+    began = {name: share for name, share in began.items() if not _has_others_apart(name, same)}
     progress = progress_of(evidence)
     copies = _copies(evidence)
     if copies and not hit:

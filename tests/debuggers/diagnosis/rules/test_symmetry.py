@@ -66,20 +66,27 @@ def test_rows_of_weights_of_which_nothing_is_known_are_not_judged(is_sampled):
 
 
 @pytest.mark.parametrize(
-    ("name", "other", "is_one"),
+    ("name", "other", "share", "is_one"),
     [
-        ("mixer.decay", "mixer.output.weight", False),
-        ("mixer.decay", "head.weight", True),
-        ("decay", "head.weight", False),
-        ("mixer.decay", "mixers.weight", True),
+        ("mixer.decay", "mixer.output.weight", 0.0, False),
+        ("mixer.decay", "mixer.output.weight", 1.0, True),
+        ("mixer.decay", "head.weight", 0.0, True),
+        ("mixer.decay", "mixers.weight", 0.0, True),
+        ("decay", "head.weight", 0.0, True),
+        ("decay", "mixing", 0.0, False),
     ],
 )
-def test_channels_that_begin_with_one_decay_are_told_apart_by_other_weights_of_their_module(name, other, is_one):
+def test_channels_that_begin_with_one_decay_are_told_apart_by_other_weights_of_their_module(name, other, share, is_one):
     """As in state-space layers, S4D's and Mamba's."""
-    shares = {name: 1.0, other: 0.0}
+    shares = {name: 1.0, other: share}
     found = Evidence(
         series={"loss": Series(STEPS, np.where(STEPS < 4, 2.3, 1.4))},
-        tensors={"unit_similarity": {one: Series(STEPS, np.where(STEPS, 0.0, share)) for one, share in shares.items()}},
-        facts=Facts(steps=12, parameters=tuple(ParameterFacts(name=one, shape=(8, 8), mean=-0.5) for one in shares)),
+        tensors={"unit_similarity": {one: Series(STEPS, np.where(STEPS, 0.0, first)) for one, first in shares.items()}},
+        facts=Facts(
+            steps=12,
+            parameters=tuple(
+                ParameterFacts(name=one, shape=(8, 8), mean=-0.5 if one == name else 0.0) for one in shares
+            ),
+        ),
     )
     assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
