@@ -268,6 +268,7 @@ class TrainingObserver:
         return any(one is parameter for one in held_parameters(self._optimizer))
 
     def _before_pass(self, roots: tuple[torch.Tensor, ...], number: float | None) -> None:
+        self._unused.pass_begins()
         if number is not None and not math.isfinite(number):
             given = self.calls.given
             # What is sampled has statistics that count them, but for complex numbers.

@@ -19,25 +19,31 @@ _WATCHED = 8
 class UnusedGradients:
     """Watches the first step of an optimizer that does not come, as where ``optimizer.step`` is named and not called.
 
-    What else trains the weights, such as an optimizer inside of the backward pass, changes them.
+    What else trains the weights, such as an optimizer inside of the backward pass, changes them from one pass to the
+    next. What changes them behind the last one, as a checkpoint that is restored at the end, has not trained them.
     """
 
     def __init__(self, trained: Sequence[torch.Tensor]) -> None:
         """Takes the parameters that are to be trained."""
         self._watched = list(trained[:: max(1, len(trained) // _WATCHED)])
-        self._versions = self._now()
+        self._versions = self._latest = self._now()
         self._has_stepped = False
 
     def optimizer_steps(self) -> None:
         """Says that the optimizer has taken a step."""
         self._has_stepped = True
 
+    def pass_begins(self) -> None:
+        """Says that a backward pass begins."""
+        if not self._has_stepped:
+            self._latest = self._now()
+
     def judge(self, passes: StepPasses, invariants: InvariantLog) -> None:
         """Enters the invariant ``gradients_are_used``, if that can be told by now."""
         seen, dropped = passes.without_step
         enough = seen >= (_PASSES if dropped >= _DROPPED else _MANY_PASSES)
         if self._watched and (self._has_stepped or enough):
-            unused = not self._has_stepped and self._now() == self._versions
+            unused = not self._has_stepped and self._latest == self._versions
             invariants.state("gradients_are_used", 0, broken=unused)
 
     def _now(self) -> list[int]:

@@ -1,0 +1,57 @@
+"""Whether a missing step of the optimizer is told from other ways to train."""
+
+import copy
+
+import torch
+from torch import nn
+
+from debuggers.instrumentation.isolation import Isolation
+from debuggers.instrumentation.stopwatch import Stopwatch
+from debuggers.observed_training.observer import TrainingObserver
+
+
+def unused(*, by_hand=False, restores=False, steps=False, passes=12):
+    """Trains without a session; returns whether gradients are found to be unused, None where that is not said."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    observer = TrainingObserver(model, optimizer, None, isolation=Isolation("raise", print), stopwatch=Stopwatch())
+    observer.start()
+    best = copy.deepcopy(model.state_dict())
+    for step in range(passes):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).square().mean().backward()
+        if by_hand:
+            with torch.no_grad():
+                for parameter in model.parameters():
+                    parameter -= 0.1 * parameter.grad
+        if steps:
+            observer.step(step)
+            optimizer.step()
+    if restores:
+        model.load_state_dict(best)
+    observer.close()
+    found = [one for one in observer.facts(None).invariants if one.name == "gradients_are_used"]
+    return bool(found[0].broken) if found else None
+
+
+def test_gradients_that_no_step_uses_are_found():
+    assert unused() is True
+
+
+def test_what_is_restored_behind_the_last_pass_has_trained_nothing():
+    assert unused(restores=True) is True
+
+
+def test_updates_by_hand_use_gradients():
+    assert unused(by_hand=True) is False
+    assert unused(by_hand=True, restores=True) is False
+
+
+def test_steps_use_gradients():
+    assert unused(steps=True) is False
+    assert unused(steps=True, restores=True) is False
+
+
+def test_a_few_passes_say_nothing():
+    assert unused(passes=3) is None
