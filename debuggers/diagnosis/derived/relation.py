@@ -26,6 +26,15 @@ def explains(evidence: Evidence) -> bool:
     return len(late) >= FEWEST and late.median() > max(0.5, CHANCE / math.sqrt(drawn))
 
 
+def late_correlation(evidence: Evidence) -> tuple[float, float] | None:
+    """Returns the mean correlation of late batches, and up to which it may be chance; None where it is not known."""
+    known, rows = evidence["correlation"].finite.values, evidence["inputs/batch_size"].finite.values
+    late = known[-max(FEWEST, len(known) // 3) :]
+    if len(late) < FEWEST or not len(rows):
+        return None
+    return float(np.mean(late)), 2 / math.sqrt(len(late) * max(1.0, float(np.median(rows)) - 3))
+
+
 def hits(evidence: Evidence) -> tuple[float, float] | None:
     """Returns the accuracy of late batches and the share of the most frequent class, if it is above that by no chance.
 

@@ -158,7 +158,15 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "dead_units",
         "target_out_of_range",  # outputs of weights that are nearly nothing
     ),
-    "learning_rate_too_low": ("stopped_too_early", "labels_unrelated", "flipped_loss_sign"),
+    "learning_rate_too_low": (
+        "stopped_too_early",
+        "labels_unrelated",
+        "flipped_loss_sign",
+        "dead_units",  # where weights stay, so does how they began
+        "unbroken_symmetry",
+        "target_out_of_range",
+        "inputs_not_normalized",
+    ),
     "stopped_too_early": ("labels_unrelated",),
     "non_finite_rank": (*_TOO_LARGE, "no_update", "learning_rate_too_high"),
     "ranks_configured_differently": ("rank_desync",),

@@ -41,7 +41,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         return argument
     typical = ratio.median()
     alive = evidence["total_norm/gradients"].finite
-    if not len(alive) or alive.median() == 0 or only_vectors_move(evidence) or progress.fell > 0.5:
+    if not len(alive) or alive.median() == 0 or only_vectors_move(evidence) or _falls(progress):
         return argument
     if float(ratio.values[:EARLY].max()) > 1:  # updates are small beside weights that the first ones threw far away
         return argument
@@ -120,6 +120,12 @@ def _raise(evidence: Evidence, ratio: float) -> str:
         f"lr: {rate:.3g} → {one_digit(rate * factor):g} (the update ratio is {ratio:.1g}, about "
         f"{HEALTHY_RATIO:g} is usual)."
     )
+
+
+def _falls(progress: Progress) -> bool:
+    """Whether the loss came to less than half; of one of both signs, which may begin anywhere, beyond its noise."""
+    by_chance = progress.lowest < 0 and progress.first - progress.last < 2 * progress.noise
+    return progress.fell > 0.5 and not by_chance
 
 
 def _gained(progress: Progress, evidence: Evidence) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.rates import learning_rates
-from debuggers.diagnosis.derived.relation import FEWEST, reconstructs
+from debuggers.diagnosis.derived.relation import FEWEST, late_correlation, reconstructs
 from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, LayerFacts
@@ -68,6 +68,10 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
             elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+            if gets_nowhere and not strength and _is_alone(evidence) and _are_unrelated(evidence):
+                argument.against(
+                    STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant"
+                )
     decays = _decay(evidence)
     if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
         argument.add(
@@ -95,6 +99,12 @@ def _is_alone(evidence: Evidence) -> bool:
     """Whether the loss is known to be one term, without a penalty on weights: what lets it fall may shrink them."""
     loss = evidence.facts.loss
     return loss is not None and bool(loss.kind) and loss.terms == 1 and not loss.penalized
+
+
+def _are_unrelated(evidence: Evidence) -> bool:
+    """Whether outputs go with their targets by no more than chance: then the best ones are constant, by any loss."""
+    related = late_correlation(evidence)
+    return related is not None and abs(related[0]) < related[1]
 
 
 def _decay(evidence: Evidence) -> float:
@@ -182,6 +192,8 @@ def _add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
     if loss is None or loss.kind not in OF_VALUES or (loss.terms < 2 and not loss.penalized):
         return
     if len(spread) < FEWEST or not len(deviation) or len(evidence["loss"]) < TRIAL or travelled(evidence) < UNDER_WAY:
+        return
+    if float(evidence["update_ratio"].finite.values.max(initial=0.0)) > 1:  # that has thrown the weights away
         return
     first, last = float(np.median(spread.values[:3])), spread.late(FEWEST).median()
     if last < SAME * first and last < SAME / 4 * deviation.late(FEWEST).median():

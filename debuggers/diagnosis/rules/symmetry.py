@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.initial_weights import is_set
+from debuggers.diagnosis.derived.updates import STAYED, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
@@ -103,7 +104,13 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         )
         if progress is not None and progress.learnt > 0.9:
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
-    elif began and not copies and progress is not None and progress.learnt < (BROKEN_ALL if alike else BROKEN):
+    elif (
+        began
+        and not copies
+        and progress is not None
+        and progress.learnt < (BROKEN_ALL if alike else BROKEN)
+        and travelled(evidence) > STAYED
+    ):
         name = max(began, key=lambda key: began[key])
         argument.add(
             0.6,

@@ -1,7 +1,5 @@
 """Causes in the targets."""
 
-import math
-
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
@@ -9,7 +7,15 @@ from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_on
 from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs
 from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
-from debuggers.diagnosis.derived.relation import CHANCE, FEWEST, explains, hits, learnt_of_new_rows, reconstructs
+from debuggers.diagnosis.derived.relation import (
+    CHANCE,
+    FEWEST,
+    explains,
+    hits,
+    late_correlation,
+    learnt_of_new_rows,
+    reconstructs,
+)
 from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
 from debuggers.diagnosis.derived.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
@@ -123,15 +129,6 @@ def _stays_near(evidence: Evidence, floor: float) -> bool:
     return is_near and min(float(np.median(part)) for part in np.array_split(losses, 8) if len(part)) > 0.8 * floor
 
 
-def _late_correlation(evidence: Evidence) -> tuple[float, float] | None:
-    """The mean correlation of late batches, and up to which it may be chance; None where it was not measured."""
-    known, rows = evidence["correlation"].finite.values, evidence["inputs/batch_size"].finite.values
-    late = known[-max(FEWEST, len(known) // 3) :]
-    if len(late) < FEWEST or not len(rows):
-        return None
-    return float(np.mean(late)), 2 / math.sqrt(len(late) * max(1.0, float(np.median(rows)) - 3))
-
-
 def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bool:
     """Whether little was gained over a constant output on a long way, of batches that have come again for long.
 
@@ -170,7 +167,7 @@ def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None
 def _add_hits(argument: Argument, evidence: Evidence) -> None:
     """Whether outputs hit their targets more often than chance, or vary with them."""
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
-    related, pairs = _late_correlation(evidence), order_of_pairs(evidence)
+    related, pairs = late_correlation(evidence), order_of_pairs(evidence)
     if pairs is not None:
         first, late, deviation = pairs
         if max(abs(first - 0.5), abs(late - 0.5)) > CHANCE * deviation:
@@ -233,7 +230,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         add_unordered(argument, evidence)
     if argument.cause is not None:
         _add_relation(argument, evidence, near=near)
-        if near and (agree := late_agreement(evidence)) > AGREE:
+        if near and travelled(evidence) < 1 and (agree := late_agreement(evidence)) > AGREE:
             argument.against(
                 MODERATE, f"the gradients of neighbouring steps agree (cosine {agree:.2f}): it has only begun"
             )

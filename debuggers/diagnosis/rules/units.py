@@ -33,11 +33,13 @@ def dead_units(evidence: Evidence) -> Argument:
     argument = Argument("dead_units")
     dead = {name: series for name, series in evidence.of_tensors("dead_units").items() if len(series)}
     hit = {name: series for name, series in dead.items() if _late(series) >= 0.5}
+    others_may_do = False
     if hit:
         name, series = max(hit.items(), key=lambda pair: _late(pair[1]))
         above = np.flatnonzero(series.values >= 0.5)
         since = int(series.steps[above[0]])
         share = _late(series)
+        others_may_do = series.first >= 0.5 and share < 0.9
         argument.add(
             0.75 if share >= 0.9 else 0.6 if series.first >= 0.5 else 0.5,  # dead from the first: by no update
             f"{share:.0%} of the units of {name} are dead, {series.first:.0%} at first",
@@ -79,7 +81,7 @@ def dead_units(evidence: Evidence) -> Argument:
     progress = progress_of(evidence)
     if argument.cause is not None and held is None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
-    elif argument.cause is not None and progress is not None and progress.learnt < 0.2:
+    elif argument.cause is not None and progress is not None and progress.learnt < 0.2 and not others_may_do:
         argument.add(
             MODERATE, f"of what a constant output leaves to be learnt, {max(0.0, progress.learnt):.0%} was learnt"
         )

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from made_evidence import STEPS, of_loss
+from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import GroupFacts, LayerFacts, ParameterFacts
@@ -64,3 +64,24 @@ def test_rates_by_layer_hold_back_only_layers_that_nothing_has_trained(rates, mo
     assert ("learning_rate_too_low" in causes) == is_one
     if is_one:
         assert causes["learning_rate_too_low"].advice.startswith("One learning rate for all layers")
+
+
+@pytest.mark.parametrize(("first", "is_one"), [(0.07, True), (0.4, False)])
+def test_a_loss_of_both_signs_falls_only_beyond_its_noise(first, is_one):
+    """That of a policy begins anywhere: from 0.07 it comes to -0.03 by chance."""
+    noise = 0.08 * np.random.default_rng(0).normal(size=STEPS)
+    noise[:3] = 0.0
+    found = evidence(
+        facts=of_loss(kind=""), loss=np.geomspace(first, first / 100, STEPS) - 0.03 + noise,
+        update_ratio=np.full(STEPS, 5e-6), **{"total_norm/gradients": np.ones(STEPS)},
+    )  # fmt: skip
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("ratio", "first"), [(5e-6, "learning_rate_too_low"), (0.02, "dead_units")])
+def test_what_weights_began_with_is_no_cause_where_they_stay(ratio, first):
+    found = evidence(
+        facts=of_loss(), tensors={"dead_units": {"act": np.full(STEPS, 0.6)}}, update_ratio=np.full(STEPS, ratio),
+        **{"total_norm/gradients": np.ones(STEPS)},
+    )  # fmt: skip
+    assert diagnose(found)[0].code == first

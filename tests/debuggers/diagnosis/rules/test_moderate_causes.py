@@ -124,6 +124,7 @@ FEW_ROWS = ROWS | {"inputs__rows_so_far": 40.0, "inputs__repeated_rows": 1.0}
 ONE_BATCH = {"inputs__repeated": 1.0}
 MOVES = {"update_ratio": 0.02, "outputs__batch_std": 0.3}
 STANDS = MOVES | {"baseline_loss": 2.3, "accuracy": np.full(10, 0.1), "targets__top_share_so_far": 0.12}
+BEGUN = {"update_ratio": 0.005}
 CASES = [
     ("stopped_too_early", evidence(late(0.5), update_ratio=0.01), evidence(to(1.0), update_ratio=0.01)),
     ("stopped_too_early", evidence(late(0.5, 60), update_ratio=0.01), evidence(late(0.5, 59), update_ratio=0.01)),
@@ -209,8 +210,11 @@ CASES = [
      evidence(to(2.2, 4.0), facts=OF_VALUES, update_ratio=3e-3, baseline_loss=2.3, gradient_cosine=np.full(20, 0.55)),
      evidence(to(2.2, 4.0), facts=OF_VALUES, update_ratio=3e-3, baseline_loss=2.3, gradient_cosine=np.full(20, 0.45))),
     ("labels_unrelated",
-     evidence(STANDING, gradient_cosine=np.full(20, 0.45), **STANDS),
-     evidence(STANDING, gradient_cosine=np.full(20, 0.55), **STANDS)),
+     evidence(STANDING, gradient_cosine=np.full(20, 0.45), **STANDS | BEGUN),
+     evidence(STANDING, gradient_cosine=np.full(20, 0.55), **STANDS | BEGUN)),
+    ("labels_unrelated",
+     evidence(STANDING, gradient_cosine=np.full(20, 0.55), **STANDS | {"update_ratio": 0.009}),
+     evidence(STANDING, gradient_cosine=np.full(20, 0.55), **STANDS | {"update_ratio": 0.008})),
     ("stopped_too_early", evidence(slowed(0.22), update_ratio=3e-3, baseline_loss=2.3),
      evidence(slowed(0.17), update_ratio=3e-3, baseline_loss=2.3)),
     ("class_imbalance",

@@ -35,6 +35,29 @@ def test_outputs_that_are_one_vector_for_all_rows_are_what_another_term_leaves(l
     assert found == ["over_regularized"] * is_one
 
 
+@pytest.mark.parametrize(("largest", "is_one"), [(0.9, True), (1.1, False)])
+def test_weights_that_an_update_has_thrown_away_are_taken_by_no_other_term(largest, is_one):
+    spread = np.r_[np.full(5, 0.02), np.full(STEPS - 5, 0.001)]
+    made = evidence(
+        facts=of_loss(kind="mse", terms=2), loss=np.full(STEPS, 0.5),
+        update_ratio=np.r_[largest, np.full(STEPS - 1, 0.02)],
+        **{"outputs/batch_std": spread, "outputs/std": np.full(STEPS, 0.3)},
+    )  # fmt: skip
+    series = dict(made.series) | {"loss": type(made.series["loss"])(np.arange(LONG), np.full(LONG, 0.5))}
+    codes = [cause.code for cause in diagnose(type(made)(series=series, facts=made.facts))]
+    assert ("over_regularized" in codes) == is_one
+
+
+@pytest.mark.parametrize(
+    ("related", "penalized", "is_one"), [(0.3, False, True), (0.0, False, False), (0.0, True, True)]
+)
+def test_a_loss_alone_draws_weights_to_zero_where_targets_are_unrelated(related, penalized, is_one):
+    """Where outputs go with their targets, and weights shrink all the same, something holds them down."""
+    signals = {"inputs/batch_size": 32.0, "correlation": related, "weight_norm": np.geomspace(1, 0.3, STEPS)}
+    found = _names(facts=of_loss(kind="mse", penalized=penalized), loss=np.linspace(1.1, 1.0, STEPS), **signals)
+    assert ("over_regularized" in found) == is_one
+
+
 @pytest.mark.parametrize(("stands_at", "accuracy", "penalized", "is_one"), [
     (4.7, 0.5, True, True), (3.4, 0.5, True, False), (4.7, 0.6, True, False), (4.7, 0.5, False, False),
 ])  # fmt: skip

@@ -54,6 +54,16 @@ def test_a_model_of_equal_units_is_named_although_more_is_learnt_than_with_one_s
     assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("ratio", "is_one"), [(0.02, True), (0.005, False)])
+def test_units_that_begin_equal_are_judged_where_weights_move(ratio, is_one):
+    found = Evidence(
+        series={"loss": Series(STEPS, np.full(12, 2.3)), "update_ratio": Series(STEPS, np.full(12, ratio))},
+        tensors={"unit_similarity": {"fc.weight": Series(STEPS, np.where(STEPS, 0.0, 1.0))}},
+        facts=Facts(steps=12, parameters=(ParameterFacts(name="fc.weight", shape=(8, 8), mean=0.05),)),
+    )
+    assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize("is_sampled", [True, False])
 def test_rows_of_weights_of_which_nothing_is_known_are_not_judged(is_sampled):
     weight = ParameterFacts(name="fc.weight", shape=(8, 8), mean=0.0, std=0.1 * is_sampled, is_sampled=is_sampled)
