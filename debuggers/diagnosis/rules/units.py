@@ -19,6 +19,8 @@ SILENT = 0.999
 """Share of zeros in the outputs of a layer through which nothing passes."""
 FEWEST = 5
 """Sampled steps from which a layer has never let anything pass."""
+NOTHING = 0.05
+"""Share of what there is to learn, below which nothing was."""
 LOW_BIAS = -0.5
 """Mean of a bias that no usual initialisation gives."""
 
@@ -81,6 +83,8 @@ def dead_units(evidence: Evidence) -> Argument:
     progress = progress_of(evidence)
     if argument.cause is not None and held is None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+    elif others_may_do and progress is not None and progress.learnt < NOTHING:
+        argument.against(MODERATE, "those that answered at first would have learnt something")
     elif argument.cause is not None and progress is not None and progress.learnt < 0.2 and not others_may_do:
         argument.add(
             MODERATE, f"of what a constant output leaves to be learnt, {max(0.0, progress.learnt):.0%} was learnt"

@@ -78,10 +78,13 @@ def test_a_loss_of_both_signs_falls_only_beyond_its_noise(first, is_one):
     assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
 
 
-@pytest.mark.parametrize(("ratio", "first"), [(5e-6, "learning_rate_too_low"), (0.02, "dead_units")])
+@pytest.mark.parametrize(("ratio", "first"), [(5e-6, "learning_rate_too_low"), (0.02, "target_out_of_range")])
 def test_what_weights_began_with_is_no_cause_where_they_stay(ratio, first):
+    ends = {"targets/min": 0.0, "targets/max": 300.0, "targets/mean": 150.0, "targets/std": 80.0}
+    ends |= {"outputs/min": -0.2, "outputs/max": 0.3, "outputs/mean": 0.0, "outputs/std": 0.1}
+    signals = {name: np.full(STEPS, value) for name, value in ends.items()}
     found = evidence(
-        facts=of_loss(), tensors={"dead_units": {"act": np.full(STEPS, 0.6)}}, update_ratio=np.full(STEPS, ratio),
+        facts=of_loss(kind="mse"), **signals, update_ratio=np.full(STEPS, ratio),
         **{"total_norm/gradients": np.ones(STEPS)},
     )  # fmt: skip
     assert diagnose(found)[0].code == first

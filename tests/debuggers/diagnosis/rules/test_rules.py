@@ -119,8 +119,8 @@ CASES = {
         evidence(tensors={"gradient_rms": {"fc0": 60.0, "fc1": 9.0, "fc2": 1.0}}),
     ),
     "dead_units": (
-        evidence(tensors={"dead_units": {"relu": 0.55}}),
-        evidence(tensors={"dead_units": {"relu": 0.45}}),
+        evidence(loss=np.linspace(2.3, 2.1, STEPS), tensors={"dead_units": {"relu": 0.55}}),
+        evidence(loss=np.linspace(2.3, 2.1, STEPS), tensors={"dead_units": {"relu": 0.45}}),
     ),
     "saturated_units": (
         evidence(tensors={"saturated": {"tanh": 0.55}}),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from made_evidence import STEPS, evidence
+from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
@@ -69,3 +69,14 @@ def test_the_layer_registered_last_may_be_inside_the_model(is_found):
         findings=(finding,) if is_found else (),
     )
     assert _codes(found) == ["saturated_units"] * is_found
+
+
+@pytest.mark.parametrize(("first", "late", "learnt", "is_one"), [
+    (0.6, 0.6, 0.1, True), (0.6, 0.6, 0.02, False), (0.95, 0.95, 0.02, True), (0.2, 0.6, 0.02, True),
+])  # fmt: skip
+def test_units_that_answer_from_the_first_step_on_would_have_learnt_something(first, late, learnt, is_one):
+    share = np.r_[np.full(5, first), np.full(STEPS - 5, late)]
+    found = evidence(
+        facts=of_loss(), loss=2.3 * (1 - np.linspace(0, learnt, STEPS)), tensors={"dead_units": {"act": share}}
+    )
+    assert ("dead_units" in _codes(found)) == is_one
