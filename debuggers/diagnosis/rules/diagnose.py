@@ -134,7 +134,14 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     ),
     "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized", "dead_units"),
     "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
-    "clipping_too_strong": ("learning_rate_too_low", "stopped_too_early", "labels_unrelated", "no_update"),
+    "clipping_too_strong": (
+        "learning_rate_too_low",
+        "stopped_too_early",
+        "labels_unrelated",
+        "no_update",
+        "over_regularized",  # by a decay that outweighs what is left of the gradients
+        "dead_units",
+    ),
     "clipping_ineffective": (
         "exploding_gradients",
         "learning_rate_too_high",  # a limit is there to keep steps small

@@ -10,6 +10,8 @@ from debuggers.diagnosis.progress import progress_of
 
 NEARLY_ALL = 0.9
 """Share of the steps from which gradients are never zeroed but by exception."""
+DECOUPLED = ("AdamW", "Lion")
+"""Optimizers that keep decay apart from the gradient."""
 JUMP = 20.0
 """Times its median and its first values from which the norm of the gradients explodes at single steps."""
 
@@ -54,7 +56,9 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
             argument.add(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
         elif typical < HEALTHY_RATIO and progress is not None and progress.learnt < 0.3 and not progress.failed:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-        if evidence.facts.optimizer.startswith(ADAPTIVE):
+        if (decay := _outweighing_decay(evidence, float(np.median(clipped.values[ours])), left)) is not None:
+            argument.add(STRONG, decay)
+        elif evidence.facts.optimizer.startswith(ADAPTIVE):
             argument.against(MODERATE, f"{evidence.facts.optimizer} divides by the gradient's own size")
         if typical > HEALTHY_RATIO and progress is not None and progress.learnt > 0.6:
             argument.against(STRONG, f"steps are of a usual size, and the loss fell by {progress.fell:.0%}")
@@ -72,6 +76,27 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         )
         argument.advice = "Call scaler.unscale_(optimizer) before the clipping: its limit is smaller by the loss scale."
     return argument
+
+
+def _outweighing_decay(evidence: Evidence, clipped: float, left: float) -> str | None:
+    """What to say of a weight decay that outweighs clipped gradients, and would not outweigh them as they were.
+
+    Adam and others whose decay is a part of the gradient add it behind the clipping, and divide both by their size.
+    """
+    facts, size = evidence.facts, evidence["weight_norm"].finite.median(0.0)
+    settings = [group.settings for group in facts.groups if not group.settings.get("decoupled_weight_decay")]
+    known = [float(value) for one in settings if isinstance(value := one.get("weight_decay"), (int, float))]
+    pull = size * max(known, default=0.0)
+    if (
+        facts.optimizer in DECOUPLED
+        or not facts.optimizer.startswith(ADAPTIVE)
+        or not clipped / 2 < pull < clipped / left
+    ):
+        return None
+    return (
+        f"what clipping leaves has a norm of {clipped:.2g}, and the weight decay of {max(known):g}, which is added to "
+        f"it, one of {pull:.2g}: weights go where decay draws them"
+    )
 
 
 def _is_rescaled(shares: npt.NDArray[np.float64], norms: npt.NDArray[np.float64]) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence
 
-from debuggers.diagnosis.facts import Facts, InvariantFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts
 from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong
 
 
@@ -52,3 +52,19 @@ def test_a_limit_far_below_the_gradients_is_sound_where_steps_are_of_a_usual_siz
         update_ratio=np.full(STEPS, ratio),
     )  # fmt: skip
     assert (clipping_too_strong(found).cause.confidence > 0.5) == is_one
+
+
+@pytest.mark.parametrize(("optimizer", "decay", "is_one"), [
+    ("Adam", 1e-4, True), ("Adam", 4e-6, False), ("Adam", 0.5, False),  # that outweighs whole gradients, too
+    ("AdamW", 1e-4, False), ("SGD", 1e-4, False),
+])  # fmt: skip
+def test_decay_behind_the_clipping_outweighs_what_is_left(optimizer, decay, is_one):
+    """Adam makes steps of a usual size of the sum of both."""
+    groups = (GroupFacts(settings={"weight_decay": decay}),)
+    found = evidence(
+        facts=Facts(steps=STEPS, clips=True, optimizer=optimizer, groups=groups), weight_norm=np.full(STEPS, 10.0),
+        clipped_norm=np.full(STEPS, 1e-4), unclipped_norm=np.linspace(0.9, 1.5, STEPS),
+        update_ratio=np.full(STEPS, 2e-3),
+    )  # fmt: skip
+    said = any("what clipping leaves" in text for text in clipping_too_strong(found).cause.evidence)
+    assert said == is_one
