@@ -126,6 +126,7 @@ $(VENV)/dev.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(NODE)
 	$(CONSTRAINED) --editable '.[dev]'
+	@$(BIN)/python -c "import yapf"  # mmengine's; its first import writes a cache, which another process would read half-written
 	touch $@
 
 # The corners of the matrix in tox.ini: oldest and newest versions of what we depend on.
