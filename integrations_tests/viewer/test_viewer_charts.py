@@ -338,11 +338,15 @@ def test_a_single_value_has_its_time_on_the_clock_axis(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         run.scalar("loss", 1.0, step=5)
     listen = """() => {
-        const write = CanvasRenderingContext2D.prototype.fillText;
+        const { clearRect, fillText } = CanvasRenderingContext2D.prototype;
         window.written = [];
+        CanvasRenderingContext2D.prototype.clearRect = function (...where) {
+            window.written = [];
+            clearRect.call(this, ...where);
+        };
         CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
             window.written.push(text);
-            write.call(this, text, ...where);
+            fillText.call(this, text, ...where);
         };
     }"""
     with viewer_of(page, tmp_path / "run") as url:
