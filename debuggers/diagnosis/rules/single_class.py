@@ -5,7 +5,7 @@ import math
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, Argument
 from debuggers.diagnosis.derived.updates import TRIAL
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import OF_VALUES
+from debuggers.diagnosis.facts import OF_VALUES, LossFacts
 
 NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
@@ -44,8 +44,19 @@ def _are_places(evidence: Evidence) -> bool:
     loss, losses = evidence.facts.loss, evidence["loss"].finite
     width = loss.outputs_shape[1] if loss is not None and len(loss.outputs_shape) > 1 else 0
     late = losses.late(3).median() if len(losses) >= TRIAL else 0.0
+    if loss is None or _is_smoothed(loss):
+        return False
     in_part = width > 1 and NOT_LEARNT < late / math.log(width) < 1 - NOT_LEARNT / 2
-    return loss is not None and loss.kind == "cross_entropy" and in_part
+    return loss.kind == "cross_entropy" and in_part
+
+
+def _is_smoothed(loss: LossFacts) -> bool:
+    """Whether labels are smoothed, so that even what is learnt to the last leaves a loss.
+
+    The graph adds the mean over all classes, which is no term of its own.
+    """
+    adds = any(node.startswith("AddBackward") for node in loss.nodes[:2])
+    return adds and loss.terms == 1 and not loss.penalized
 
 
 def _is_zero_of_a_norm(evidence: Evidence) -> bool:

@@ -21,6 +21,17 @@ def test_the_place_of_the_positive_is_no_class(level, is_one):
     assert ("single_class_labels" in [cause.code for cause in causes]) == is_one
 
 
+@pytest.mark.parametrize(("nodes", "is_one"), [(("AddBackward0", "MulBackward0", "NllLossBackward0"), True),
+                                               (("NllLossBackward0",), False)])  # fmt: skip
+def test_smoothed_labels_leave_a_loss_of_what_is_learnt_to_the_last(nodes, is_one):
+    """Of three classes, smoothing by 0.1 leaves 0.29, a quarter of a uniform guess's."""
+    values = {"loss": np.full(STEPS, 0.29), "targets/classes_so_far": np.ones(STEPS), "targets/max": np.zeros(STEPS)}
+    series = {name: Series(np.arange(STEPS), one) for name, one in values.items()}
+    loss = LossFacts(kind="cross_entropy", reduction="mean", nodes=nodes, outputs_shape=(16, 3), targets_shape=(16,))
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
+    assert ("single_class_labels" in [cause.code for cause in causes]) == is_one
+
+
 @pytest.mark.parametrize(
     ("nodes", "is_one"), [(("MeanBackward0", "AddBackward0"), False), (("MseLossBackward0",), True)]
 )
