@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import psutil
+import pytest
 from delivery_processes import delivery_processes
 from tracker_adapters.config import SinkConfig
 from tracker_adapters.delivery.process import DeliveryProcess
@@ -92,6 +93,7 @@ def test_a_stopped_delivery_blocks_neither_emit_nor_close(tmp_path):
     assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 5002
 
 
+@pytest.mark.slow
 def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
         run.scalar("loss", 0, step=0)
@@ -106,6 +108,7 @@ def test_a_terminated_delivery_leaves_cleanly_and_is_replaced(tmp_path):
     assert len((tmp_path / "run" / "local" / "scalars.csv").read_text().splitlines()) == 3
 
 
+@pytest.mark.slow
 def test_interrupting_the_trainer_leaves_delivery_to_drain(tmp_path):
     script = f"""
 import os, signal, socket, stepscope
@@ -178,6 +181,7 @@ def test_a_closed_run_starts_no_process_again(tmp_path):
     assert delivery_processes(run=run.path) == []
 
 
+@pytest.mark.slow
 def test_a_forked_child_touches_neither_delivery_nor_its_ledger(tmp_path):
     script = f"""
 import os, sys, warnings, psutil, stepscope

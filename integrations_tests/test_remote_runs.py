@@ -99,6 +99,7 @@ def test_a_run_at_a_url_is_there_when_it_is_closed(s3, tmp_path, url, elsewhere)
     assert not [name for name in s3.direct.find(url) if SECRET in s3.direct.cat_file(name)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "order",
     [

@@ -34,7 +34,7 @@ OPTIONS = {
     ("loop", "wants", "nan_at"),
     [
         ("watch", "standard", None),
-        ("session", "full", None),
+        pytest.param("session", "full", None, marks=pytest.mark.slow),
         ("watch", "full", 3),
         pytest.param("session", "standard", None, marks=pytest.mark.slow),
         pytest.param("watch", "full", None, marks=pytest.mark.slow),
@@ -118,7 +118,7 @@ def test_the_device_is_noticed_and_so_is_waiting_for_it(monkeypatch):
         assert [wait.partition(":")[0] for wait in device.waits] == ["Event.synchronize"] * 2
 
 
-@pytest.mark.parametrize("wants", OPTIONS)
+@pytest.mark.parametrize("wants", ["standard", pytest.param("full", marks=pytest.mark.slow)])
 def test_what_a_graph_captures_is_not_measured_and_an_alert_says_so(wants, tmp_path, monkeypatch):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

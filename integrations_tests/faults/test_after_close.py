@@ -68,7 +68,7 @@ print("counts", stats.emitted, stats.stored, stats.lost, run.flush_store(), run.
 @pytest.mark.parametrize(
     ("ending", "code", "status"),
     [
-        ("sys.exit(3)", 3, "finished"),
+        pytest.param("sys.exit(3)", 3, "finished", marks=pytest.mark.slow),
         pytest.param("with run: sys.exit(3)", 3, "failed", marks=pytest.mark.slow),
         pytest.param("with run: sys.exit(0)", 0, "finished", marks=pytest.mark.slow),
         pytest.param("1 / 0", 1, "failed", marks=pytest.mark.slow),

@@ -170,6 +170,7 @@ def test_a_sink_that_hangs_for_ever_holds_up_nobody_else(tmp_path, installed, fa
     fault_report.add("one sink hangs for ever, another one works")
 
 
+@pytest.mark.slow
 def test_what_a_sink_refuses_is_isolated_and_counted(tmp_path, installed, fault_report):
     sink = {"type": "odd", "refuse": "accuracy@60"}
     with training(tmp_path / "run", [sink], steps=STEPS, environment=installed) as run:

@@ -148,7 +148,9 @@ def test_a_folder_that_cannot_be_written_is_refused_in_one_sentence(small_disk):
         stepscope.open_run(small_disk / "run", sinks=["local"])
 
 
-@pytest.mark.parametrize("how", ["deleted", pytest.param("moved", marks=pytest.mark.slow), "replaced"])
+@pytest.mark.parametrize(
+    "how", ["deleted", *(pytest.param(how, marks=pytest.mark.slow) for how in ("moved", "replaced"))]
+)
 def test_a_run_whose_folder_goes_away_trains_on(tmp_path, how, fault_report):
     folder = tmp_path / "run"
     with training(folder, ["local"], steps=300, pauses=[100, 200]) as run:
@@ -204,7 +206,7 @@ def test_a_folder_that_comes_back_gets_everything(tmp_path):
     assert accounts(folder)["local"].delivered == emitted_by(300).total()
 
 
-@pytest.mark.parametrize("leaves", ["before it is started", "while it starts"])
+@pytest.mark.parametrize("leaves", ["before it is started", pytest.param("while it starts", marks=pytest.mark.slow)])
 def test_a_delivery_that_found_no_folder_is_started_again_when_it_is_waited_for(tmp_path, leaves):
     folder, away = tmp_path / "run", tmp_path / "away"
     with stepscope.open_run(folder, sinks=[]) as run:

@@ -101,6 +101,7 @@ def resume(folder, last):
     assert accounts(folder)["local"].delivered == before + last + 5 - first
 
 
+@pytest.mark.slow
 def test_an_undisturbed_training_is_accounted_for(tmp_path):
     with training(tmp_path / "run", ["local"], steps=100) as run:
         found = run.result()

@@ -68,7 +68,7 @@ def test_emitting_to_stalled_sinks_is_fast_small_and_loses_nothing(tmp_path, fau
     fault_report.add(f"every sink stalled for {SCALARS:,} scalars and {IMAGES} images", recovery_s=recovery)
 
 
-@pytest.mark.parametrize("how", ["close", "exit"])
+@pytest.mark.parametrize("how", ["close", pytest.param("exit", marks=pytest.mark.slow)])
 def test_closing_keeps_its_deadline_when_every_sink_hangs(tmp_path, how, fault_report):
     source = f"""
 import sys, time, stepscope, stepscope.runs.unclosed

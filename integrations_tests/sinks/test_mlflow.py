@@ -31,9 +31,9 @@ class TestMLflowSink(SinkContract):
     @pytest.mark.parametrize(
         "values",
         [
-            pytest.param([], id="empty"),
+            pytest.param([], id="empty", marks=pytest.mark.slow),
             pytest.param([-1.0, math.nan, math.inf, 4.0], id="mixed"),
-            pytest.param([1e300], id="beyond-float32"),
+            pytest.param([1e300], id="beyond-float32", marks=pytest.mark.slow),
             pytest.param([math.nan] * 3, id="all-nan", marks=pytest.mark.slow),
             pytest.param([math.inf, -math.inf], id="all-inf", marks=pytest.mark.slow),
             pytest.param([2.5] * 4, id="constant", marks=pytest.mark.slow),

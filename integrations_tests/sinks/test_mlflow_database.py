@@ -26,7 +26,13 @@ prepare_database(Path(sys.argv[1]))
 """
 MADE_IN_PLACE = "import mlflow, sys; mlflow.MlflowClient(tracking_uri=sys.argv[1]).search_experiments()"
 LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))\n" + PREPARE
-ODD_FOLDERS = ["50%?x", "a%41b", "a#b", "Läufe und Versuche", 'it\'s "quoted"']
+ODD_FOLDERS = [
+    'it\'s "50%?x#y" in a%41b',
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("50%?x", "a%41b", "a#b", "Läufe und Versuche", 'it\'s "quoted"')
+    ),
+]
 
 
 def start(program, *arguments):

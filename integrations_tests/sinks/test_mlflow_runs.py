@@ -192,7 +192,7 @@ class TestRewind:
         assert len(read_back(options)) == 11
         assert len(our_runs(options)) == 1
 
-    @pytest.mark.parametrize("kind", ["histogram", "image"])
+    @pytest.mark.parametrize("kind", ["histogram", pytest.param("image", marks=pytest.mark.slow)])
     def test_going_back_without_scalars_counts_too(self, options, tmp_path, kind):
         def only(step):
             return [artifact for artifact in one_of_each(tmp_path, step=step) if artifact.kind == kind]
@@ -239,6 +239,7 @@ class TestRewindOfARun:
         assert {run.info.status for run in runs} == {"FINISHED"}
         assert Counter(seen.kind for seen in read_back(options)) == {"scalar": 13, "histogram": 13}
 
+    @pytest.mark.slow
     def test_a_rewind_within_the_users_run_gets_a_child_of_it(self, tmp_path):
         options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
         client = client_of(options)

@@ -34,7 +34,11 @@ class TestTensorBoardSink(SinkContract):
     def read_back(self, options):
         return read_back(options)
 
-    # make test has these two with the local sink, and kills a training that delivers to this one, too.
+    # make test has these with the local sink, and kills a training that delivers to this one, too.
+
+    @pytest.mark.slow
+    def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder, sources):
+        super().test_a_sink_killed_before_its_first_token_starts_over(run_folder, sources)
 
     @pytest.mark.slow
     def test_a_killed_delivery_is_started_again_without_gap_or_double(self, run_folder, sources):

@@ -95,7 +95,7 @@ def filled_with_nul(content, place):
     return content[:place] + bytes(len(content) - place)
 
 
-@pytest.mark.parametrize("damage", [cut, filled_with_nul])
+@pytest.mark.parametrize("damage", [cut, pytest.param(filled_with_nul, marks=pytest.mark.slow)])
 @settings(max_examples=examples(15))
 @given(data=st.data(), flushed=st.integers(0, 6))
 def test_a_power_cut_at_any_place_costs_nothing(damage, data, flushed):

@@ -27,7 +27,11 @@ class TestWandbSink(SinkContract):
     def read_back(self, options):
         return read_back(options)
 
-    # make test has these two with the local sink, and kills a training that delivers to this one, too.
+    # make test has these with the local sink, and kills a training that delivers to this one, too.
+
+    @pytest.mark.slow
+    def test_a_sink_killed_before_its_first_token_starts_over(self, run_folder, sources):
+        super().test_a_sink_killed_before_its_first_token_starts_over(run_folder, sources)
 
     @pytest.mark.slow
     def test_a_killed_delivery_is_started_again_without_gap_or_double(self, run_folder, sources):
@@ -36,6 +40,10 @@ class TestWandbSink(SinkContract):
     @pytest.mark.slow
     def test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(self, run_folder, sources):
         super().test_a_killed_trainer_loses_nothing_and_a_resumed_one_doubles_nothing(run_folder, sources)
+
+    @pytest.mark.slow  # test_wandb_process.py has more of it
+    def test_a_sink_prints_nothing_and_leaves_nothing_behind(self, run_folder, sources):
+        super().test_a_sink_prints_nothing_and_leaves_nothing_behind(run_folder, sources)
 
 
 def deliver(folder, artifacts, *, status="finished", info=INFO):

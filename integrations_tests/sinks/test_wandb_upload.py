@@ -125,6 +125,7 @@ def test_a_file_without_an_end_is_uploaded_up_to_its_last_row(server_of_wandb, o
     assert server_of_wandb.runs["contract"].exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_superseded_folder_is_not_uploaded(server_of_wandb, options):
     for _ in range(2):
         carried(options, batch(0))
@@ -133,6 +134,7 @@ def test_a_superseded_folder_is_not_uploaded(server_of_wandb, options):
     assert list(server_of_wandb.runs) == ["contract.2"]
 
 
+@pytest.mark.slow
 def test_a_name_of_any_length_and_script_arrives(server_of_wandb, options):
     names = ["grad/fc1", "ж" * 200, "a" * 900, "a.b", "100 %", "loss (scalar)"]
     sink = WandbSink(**options)

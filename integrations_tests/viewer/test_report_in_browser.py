@@ -109,7 +109,7 @@ def written(folder):
     ("name", "options", "verdict"),
     [
         ("sound", {}, "healthy"),
-        ("one_step", {"steps": 1}, "no problem in what was checked"),
+        pytest.param("one_step", {"steps": 1}, "no problem in what was checked", marks=pytest.mark.slow),
         ("nan", {"factor": float("nan")}, "critical"),
         pytest.param(KILLED, {"scope": KILLED}, "problems in 40 steps", marks=pytest.mark.slow),
     ],

@@ -215,6 +215,7 @@ def test_the_keyboard_reaches_everything(page, served):
     expect(page).not_to_have_url(re.compile("large"))
 
 
+@pytest.mark.slow
 def test_the_list_of_runs_keeps_the_focus_of_who_chooses_by_keyboard(page, served):
     page.goto(f"{served}#/charts")
     page.keyboard.press("r")
@@ -399,6 +400,7 @@ def test_new_points_show_while_the_training_writes(page, tmp_path):
         expect(chart(page, "val/loss").locator("canvas")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_below_a_part_is_what_is_last_in_it_and_all_that_was_loaded_is_followed(page, tmp_path):
     with stepscope.open_run(tmp_path / "live", sinks=[]) as run, viewer_of(page, tmp_path / "live") as url:
         for step in range(20):
@@ -504,6 +506,7 @@ def test_charts_below_the_screen_follow_those_on_it(page, tmp_path):
         page.wait_for_url(re.compile(r"search=/series\+3/"))
 
 
+@pytest.mark.slow
 def test_a_chart_that_is_drawn_otherwise_looks_as_one_that_is_made_so(page, tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         for step in range(200):

@@ -122,6 +122,7 @@ def test_two_runs_are_compared_without_a_server(runs, page, tmp_path):
     screenshot(page, "export_compare", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run_without_the_images_of_another_lacks_nothing(page, tmp_path):
     for name in ("pictured", "plain"):
         with stepscope.open_run(tmp_path / name, sinks=[]) as run:

@@ -82,8 +82,8 @@ def test_the_worst_run_comes_first_and_its_cause_leads_to_charts_and_layers(page
     ("name", "said"),
     [
         ("killed", "it failed, or was killed"),
-        ("living", "this is what can be said so far"),
-        ("gan", "session D"),
+        pytest.param("living", "this is what can be said so far", marks=pytest.mark.slow),
+        pytest.param("gan", "session D", marks=pytest.mark.slow),
         ("hostile", "To get a verdict, watch the model"),
     ],
 )
@@ -149,6 +149,7 @@ def test_histograms_are_those_of_the_rank_that_is_chosen(page, tmp_path):
         page.goto("about:blank")
 
 
+@pytest.mark.slow
 def test_an_address_opens_its_layer_where_another_one_is_open(page, served):
     go(page, served, "layers", "healthy", row="0.weight")
     opened = page.locator(".details h2 code")

@@ -195,7 +195,7 @@ def resumed(sound, tmp_path_factory):
     return run
 
 
-@pytest.mark.parametrize("table", ["scalar", "histogram"])
+@pytest.mark.parametrize("table", ["scalar", pytest.param("histogram", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "column", ["step", *(pytest.param(column, marks=pytest.mark.slow) for column in ("series", "attempt"))]
 )

@@ -108,7 +108,7 @@ def test_sound_training_raises_no_alarm(digits, make, seed):
     assert (analysis.overall_health, analysis.score) == (Health.HEALTHY, 1.0), analysis.summary()
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("momentum", [0.9, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_sound_training_by_gradient_descent_raises_no_alarm(digits, momentum):
     torch.manual_seed(0)
     model = perceptron(2, nn.ReLU, width=128)

@@ -133,8 +133,8 @@ def test_the_moment_is_saved_as_pages_and_a_table(tmp_path):
 )
 def test_the_coming_steps_are_measured_whatever_the_schedule_says(reaction, steps):
     config = stepscope.DebugConfig(schedule=stepscope.Schedule(steps=[0]), max_overhead=1e-9)
-    plain, _ = train(steps=110, config=config)
-    session, _ = train(steps=110, config=config, on_finding={"error": reaction})
+    plain, _ = train(steps=steps + 10, config=config)
+    session, _ = train(steps=steps + 10, config=config, on_finding={"error": reaction})
     measured = plain.report().overhead.measured
     assert session.report().overhead.measured == measured + steps
 

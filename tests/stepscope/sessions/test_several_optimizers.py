@@ -321,10 +321,8 @@ def test_gradients_that_are_freed_at_once_are_kept_as_far_as_they_fit(record, mo
 @pytest.mark.parametrize(
     ("bad", "fused"),
     [
-        (0, False),
         (1, True),
-        pytest.param(0, True, marks=pytest.mark.slow),
-        pytest.param(1, False, marks=pytest.mark.slow),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((0, False), (0, True), (1, False))),
     ],
 )
 def test_a_scaler_that_skips_the_step_of_one(record, bad, fused):
@@ -386,7 +384,7 @@ def test_a_scaler_that_skips_early_steps_of_one(record, bad, skipped, extra):
     assert not [one for one in session.report().findings if one.level != "info"]
 
 
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("order", [(0, 1), pytest.param((1, 0), marks=pytest.mark.slow)])
 def test_one_that_accumulates_and_one_that_is_given_up_need_no_zeroed_gradients(order):
     """Gradients that nobody steps with, or not yet, may add up; those of each step are looked at all the same."""
     training = Training()

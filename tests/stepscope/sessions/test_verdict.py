@@ -206,7 +206,7 @@ def test_a_measurement_that_failed_is_no_measured_step(digits, monkeypatch):
         *(pytest.param(beside, marks=pytest.mark.slow) for beside in ({}, {"activations": True})),
     ],
 )
-@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("gradients", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_parameters_count_as_measured_only_if_their_gradients_were(digits, gradients, beside):
     config = stepscope.DebugConfig(gradients=gradients, max_overhead=None, **beside)
     report, _ = train(digits, config=config)
@@ -330,7 +330,7 @@ def test_an_optimizer_of_another_model_is_a_cause(digits, caplog):
     assert "made for a copy" in cause.evidence[0]
 
 
-@pytest.mark.parametrize("zeroes", [True, False])
+@pytest.mark.parametrize("zeroes", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_step_that_is_named_and_not_called_is_a_cause(digits, zeroes):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import re
+import shutil
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -35,17 +36,23 @@ def built(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.fixture
-def runs(tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made")
     for number in range(2):
-        with stepscope.open_run(tmp_path / "runs" / f"exp{number}", sinks=[], config={HOSTILE: HOSTILE}) as run:
+        with stepscope.open_run(folder / f"exp{number}", sinks=[], config={HOSTILE: HOSTILE}) as run:
             for step in range(50):
                 run.scalar("loss", 1 / (step + 1 + number), step=step)
             run.scalar(HOSTILE, 1.0, step=0)
             for step in range(16):
                 noise = np.random.default_rng(step).integers(0, 256, (128, 128, 3), np.uint8)
                 run.image("noise", noise, step=step, layout="HWC")
-    return tmp_path / "runs"
+    return folder
+
+
+@pytest.fixture
+def runs(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "runs")
 
 
 def parts(page):

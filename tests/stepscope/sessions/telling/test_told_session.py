@@ -185,6 +185,7 @@ def test_a_sick_training_has_the_same_cause(sick, code):
     assert [one for one, _ in causes["after"][:1]] == ([] if code is None else [code])
 
 
+@pytest.mark.slow
 def test_a_closure_that_zeroes_no_gradients_is_found_when_told_after():
     session = classify(where="after", zeroes=False, closure=True)
     assert session.report().causes[0].code == "gradients_not_zeroed"
@@ -199,7 +200,7 @@ def losses_of(emitter):
     "tells",
     [
         pytest.param(lambda number: "after" if number % 3 else "before", marks=pytest.mark.slow),
-        lambda number: "after" if number % 10 == 9 else "",
+        pytest.param(lambda number: "after" if number % 10 == 9 else "", marks=pytest.mark.slow),
         pytest.param(lambda number: "before" if number % 10 == 9 else "", marks=pytest.mark.slow),
         lambda number: ("before", "after", "")[number % 3],
         pytest.param(lambda number: "before" if number < 10 else "after", marks=pytest.mark.slow),

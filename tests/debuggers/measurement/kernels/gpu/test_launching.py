@@ -85,10 +85,7 @@ def normal(size, seed=0):
 
 @pytest.mark.parametrize(
     "dtype",
-    [
-        pytest.param(dtype, marks=() if dtype in (torch.float32, torch.bfloat16) else pytest.mark.slow)
-        for dtype in DTYPES
-    ],
+    [pytest.param(dtype, marks=() if dtype is torch.bfloat16 else pytest.mark.slow) for dtype in DTYPES],
 )
 def test_all_sizes_around_the_blocks(device, dtype):
     sizes = [0, 1, 2, 3, 7, 511, 513, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 1, 1000]
