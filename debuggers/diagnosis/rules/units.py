@@ -19,6 +19,8 @@ SILENT = 0.999
 """Share of zeros in the outputs of a layer through which nothing passes."""
 FEWEST = 5
 """Sampled steps from which a layer has never let anything pass."""
+NEARLY_ALL = 0.9
+"""Share of a layer's units from which what is left of them can do next to nothing."""
 NOTHING = 0.05
 """Share of what there is to learn, below which nothing was."""
 LOW_BIAS = -0.5
@@ -38,12 +40,11 @@ def dead_units(evidence: Evidence) -> Argument:
     others_may_do = False
     if hit:
         name, series = max(hit.items(), key=lambda pair: _late(pair[1]))
-        above = np.flatnonzero(series.values >= 0.5)
-        since = int(series.steps[above[0]])
         share = _late(series)
-        others_may_do = series.first >= 0.5 and share < 0.9
+        since = int(series.steps[np.flatnonzero(series.values >= (NEARLY_ALL if share >= NEARLY_ALL else 0.5))[0]])
+        others_may_do = series.first >= 0.5 and share < NEARLY_ALL
         argument.add(
-            0.75 if share >= 0.9 else 0.6 if series.first >= 0.5 else 0.5,  # dead from the first: by no update
+            0.75 if share >= NEARLY_ALL else 0.6 if series.first >= 0.5 else 0.5,  # dead from the first: by no update
             f"{share:.0%} of the units of {name} are dead, {series.first:.0%} at first",
             since=since,
             where=list(hit)[:5],

@@ -80,3 +80,11 @@ def test_units_that_answer_from_the_first_step_on_would_have_learnt_something(fi
         facts=of_loss(), loss=2.3 * (1 - np.linspace(0, learnt, STEPS)), tensors={"dead_units": {"act": share}}
     )
     assert ("dead_units" in _codes(found)) == is_one
+
+
+@pytest.mark.parametrize(("late", "since"), [(0.6, 0), (0.95, 30)])
+def test_a_layer_whose_last_units_die_is_dead_since_then(late, since):
+    share = np.where(np.arange(STEPS) < 30, 0.6, late)
+    found = evidence(facts=of_loss(), loss=np.linspace(2.3, 2.1, STEPS), tensors={"dead_units": {"act": share}})
+    (cause,) = [one for one in diagnose(found) if one.code == "dead_units"]
+    assert cause.since_step == since
