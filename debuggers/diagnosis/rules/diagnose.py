@@ -170,6 +170,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "labels_unrelated",
         "flipped_loss_sign",
         "dead_units",  # where weights stay, so does how they began
+        "vanishing_gradients",  # before branches that begin as nothing
         "unbroken_symmetry",
         "target_out_of_range",
         "inputs_not_normalized",

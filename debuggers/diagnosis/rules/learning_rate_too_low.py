@@ -2,7 +2,7 @@
 
 import math
 
-from debuggers.diagnosis.argument import STRONG, WEAK, Argument
+from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.derived.rates import (
     USUAL_EPSILON,
@@ -20,12 +20,15 @@ from debuggers.diagnosis.derived.updates import (
     STAYED,
     UNDER_WAY,
     is_trial,
+    late_agreement,
     only_vectors_move,
     travelled,
 )
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 
+ONE_DIRECTION = 0.9
+"""Cosine from which gradients of different batches all want the same."""
 OF_GROUPS = 10.0
 """Times its lowest rate that an optimizer's highest is, from which its groups are slowed on purpose."""
 
@@ -65,6 +68,12 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         cosine = evidence["gradient_cosine"].finite
         if len(cosine) >= 5 and cosine.median() > 0.8:
             argument.add(WEAK, f"gradients keep their direction (cosine {cosine.median():.2f})")
+        if way < STAYED and (agree := late_agreement(evidence)) > ONE_DIRECTION and not is_trial(evidence):
+            argument.add(
+                MODERATE,
+                f"gradients of different batches agree to the end (cosine {agree:.2f}), and all updates together come "
+                f"to {way:.1%} of the weights' size: far larger ones would go the same way",
+            )
         if 0.2 < progress.late_fall < 0.6 and progress.fell > 0:
             argument.add(WEAK, f"the loss falls in a straight line, by {progress.fell:.1%} in all")
     if has_collapsed(learning_rates(evidence)):

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import gains
-from debuggers.diagnosis.derived.updates import UNDER_WAY, travelled
+from debuggers.diagnosis.derived.updates import SMALL_RATIO, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.series import Series
@@ -72,7 +72,8 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
         argument.against(STRONG, f"the gradient of {known[0][0]} is as large as those of the last layers")
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
-        if progress.learnt < 0.2 and not progress.failed:
+        was_tried = evidence["update_ratio"].finite.median(1.0) >= SMALL_RATIO  # else see learning_rate_too_low
+        if progress.learnt < 0.2 and not progress.failed and was_tried:
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
         elif progress.learnt > 0.6:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")

@@ -88,3 +88,21 @@ def test_what_weights_began_with_is_no_cause_where_they_stay(ratio, first):
         **{"total_norm/gradients": np.ones(STEPS)},
     )  # fmt: skip
     assert diagnose(found)[0].code == first
+
+
+@pytest.mark.parametrize(("ratio", "cosine", "repeated", "is_one"), [
+    (4e-4, 0.95, 0.0, True), (4e-4, 0.85, 0.0, False), (9e-4, 0.95, 0.0, False),  # that comes to a tenth of the weights
+    (4e-4, 0.95, 1.0, False),  # gradients of one batch are the same
+])  # fmt: skip
+def test_batches_that_all_want_the_same_to_the_end_would_take_larger_steps(ratio, cosine, repeated, is_one):
+    at = np.arange(2 * STEPS)
+    values = {
+        "update_ratio": ratio,
+        "gradient_cosine": cosine,
+        "inputs/repeated": repeated,
+        "total_norm/gradients": 1.0,
+    }
+    series = {name: Series(at, np.full(2 * STEPS, value)) for name, value in values.items()}
+    series["loss"] = Series(at, np.linspace(2.3, 1.9, 2 * STEPS))
+    causes = [cause.code for cause in diagnose(Evidence(series=series, facts=of_loss()))]
+    assert ("learning_rate_too_low" in causes) == is_one

@@ -26,11 +26,15 @@ def test_gradients_that_explode_before_any_update_follow_from_no_learning_rate(k
     assert "learning_rate_too_high" in codes
 
 
-@pytest.mark.parametrize(("fall", "is_one"), [(0.1, True), (0.4, False)])
-def test_gradients_that_fall_with_depth_vanish_where_nothing_is_learnt(fall, is_one):
+@pytest.mark.parametrize(("fall", "ratio", "is_one"), [(0.1, 1e-3, True), (0.4, 1e-3, False), (0.1, 5e-5, False)])
+def test_gradients_that_fall_with_depth_vanish_where_nothing_is_learnt(fall, ratio, is_one):
+    """Where weights stay, a branch that begins as nothing lets no more gradient pass later."""
     finding = Finding(kind="vanishing_by_depth", name="0.weight", level="warning", step=0, last_step=9, steps=10,
                       ongoing=True, value=1e-4, threshold=1e-3, evidence="evidence", rule="rule")  # fmt: skip
-    found = evidence(facts=Facts(steps=STEPS), loss=np.linspace(2.3, 2.3 * (1 - fall), STEPS), findings=(finding,))
+    found = evidence(
+        facts=Facts(steps=STEPS), loss=np.linspace(2.3, 2.3 * (1 - fall), STEPS), findings=(finding,),
+        update_ratio=np.full(STEPS, ratio),
+    )  # fmt: skip
     assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
 
 
