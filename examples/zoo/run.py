@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import redirect_stderr
+from contextlib import ExitStack, redirect_stderr
 from dataclasses import asdict, dataclass
 from io import StringIO
 from multiprocessing import get_context
@@ -19,6 +19,7 @@ import torch
 
 import stepscope
 from examples.zoo.cases import PARTS, Case, cases
+from examples.zoo.faults import FAULTS, UnsuitedError, planted
 from examples.zoo.table import table
 from examples.zoo.watching import MODES, Mode, Watcher
 
@@ -33,6 +34,7 @@ class Task:
     mode: Mode
     seed: int
     evidence: str = ""
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,23 +71,34 @@ def start_worker() -> None:
     logging.getLogger("stepscope").setLevel(logging.ERROR)
 
 
-def run_task(task: Task) -> Outcome:
-    """Runs one training."""
+def run_task(task: Task) -> Outcome | None:
+    """Runs one training; returns None where a fault was to be planted that it cannot have, or that harms it not."""
     case = next(one for one in cases(task.part) if one.name == task.case)
     run = None
     if task.evidence and task.mode != "unwatched":
-        name = f"{case.name.replace('/', '.')}-{task.variant}-{task.mode}-{task.seed}"
+        name = f"{case.name.replace('/', '.')}-{task.fault or task.variant}-{task.mode}-{task.seed}"
         run = stepscope.open_run(Path(task.evidence) / name, sinks=[])
     watcher, quality, error = Watcher(task.mode, run), -math.inf, ""
-    with redirect_stderr(StringIO()):  # what sessions say is in the table
+    with redirect_stderr(StringIO()), ExitStack() as undo:  # what sessions say is in the table
+        watch = planted(FAULTS[task.fault], watcher.watch, undo) if task.fault else watcher.watch
         try:
-            quality = case.run(watcher.watch, task.variant, task.seed)
+            quality = case.run(watch, task.variant, task.seed)
+        except UnsuitedError:
+            quality = math.inf
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
         watcher.close()
         if run is not None:
             run.close()
+    if task.fault and quality >= case.margin:
+        return None
     causes, health = watcher.causes(), watcher.health()
+    if task.fault:
+        code, *also = FAULTS[task.fault].codes
+        return Outcome(
+            f"{case.name} + {task.fault}", task.fault, task.variant, task.mode, task.seed, code, tuple(also), quality,
+            tuple(causes), health, error,
+        )  # fmt: skip
     sick = task.variant == "sick"
     return Outcome(
         case.name, case.family, task.variant, task.mode, task.seed, case.cause if sick else "",
@@ -104,6 +117,19 @@ def tasks_of(chosen: Iterable[Case], modes: Iterable[Mode], seeds: int, evidence
     ]
 
 
+def planted_tasks(chosen: Iterable[Case], faults: Iterable[str], seeds: int, evidence: str = "") -> list[Task]:
+    """Returns healthy cases with each of some faults planted, in unchanged loops.
+
+    A loop would tell what it knows, which is not what is planted.
+    """
+    return [
+        Task(case.name, case.part, "healthy", "unchanged", seed, evidence, fault)
+        for fault in faults
+        for case in chosen
+        for seed in range(seeds)
+    ]
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs what the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m examples.zoo.run", description=__doc__)
@@ -111,8 +137,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--part", choices=PARTS, default="tuned")
     parser.add_argument("--mode", choices=MODES, action="append", help="default: unchanged and told")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--every", type=int, default=1, help="of so many cases one")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--slow", action="store_true", help="also the cases that need processes of their own")
+    parser.add_argument(
+        "--fault", choices=[*FAULTS, "all"], action="append", help="planted into the healthy cases, in unchanged loops"
+    )
     parser.add_argument("--json", default="", help="a file for all outcomes")
     parser.add_argument("--evidence", default="", help="a folder that keeps each training's run")
     options = parser.parse_args(arguments)
@@ -124,14 +154,22 @@ def main(arguments: list[str] | None = None) -> None:
         for case in available
         if (options.slow or not case.slow) and (not options.names or any(name in case.name for name in options.names))
     ]
+    if options.fault:
+        chosen = [case for case in chosen if not case.cause]
+    chosen = chosen[:: options.every]
     if not chosen:
         parser.error(f"no case has a name with one of {options.names}")
-    tasks = tasks_of(chosen, options.mode or ["unchanged", "told"], options.seeds, options.evidence)
+    if options.fault:
+        faults = list(FAULTS) if "all" in options.fault else options.fault
+        tasks = planted_tasks(chosen, faults, options.seeds, options.evidence)
+    else:
+        tasks = tasks_of(chosen, options.mode or ["unchanged", "told"], options.seeds, options.evidence)
     outcomes = []
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn"), initializer=start_worker) as pool:
         for number, outcome in enumerate(pool.map(run_task, tasks, chunksize=2), 1):
-            outcomes.append(outcome)
+            if outcome is not None:
+                outcomes.append(outcome)
             if sys.stderr.isatty():
                 print(f"\r{number} of {len(tasks)}", end="", file=sys.stderr)
     if options.json:
