@@ -1,12 +1,14 @@
-"""The commands as a user types them."""
+"""The commands as a user types them. Most run in this process: starting one imports for half a second."""
 
 import subprocess
 import sys
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 import stepscope
+from stepscope.cli import main
 
 
 def run_command(*arguments, cwd):
@@ -54,17 +56,19 @@ def test_ls_lists_names_kinds_counts_and_last_values(run_folder):
         (["fly"], "No such command"),
     ],
 )
-def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path, arguments, message):
-    done = run_command(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
+def test_wrong_usage_is_one_clear_error_and_exit_code_2(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_query_says_which_pattern_matches_nothing(run_folder):
-    done = run_command("query", str(run_folder), "select count(*) as n from scalars", "--names", "acc*", cwd=run_folder)
-    assert (done.returncode, done.stderr) == (0, "stepscope: no name matches 'acc*'\n")
+    sql = "select count(*) as n from scalars"
+    done = CliRunner().invoke(main, ["query", str(run_folder), sql, "--names", "acc*"])
+    assert (done.exit_code, done.stderr) == (0, "stepscope: no name matches 'acc*'\n")
     assert "0" in done.stdout
 
 
@@ -111,6 +115,6 @@ def test_ls_lists_runs_with_their_verdicts_and_names_a_damaged_one(tmp_path):
 
 
 def test_a_run_without_a_report_says_how_to_get_one(run_folder):
-    done = run_command("report", str(run_folder), cwd=run_folder)
-    assert done.returncode == 2
+    done = CliRunner().invoke(main, ["report", str(run_folder)])
+    assert done.exit_code == 2
     assert "a session stores one when it ends: stepscope.watch" in done.stderr

@@ -88,7 +88,7 @@ def test_a_run_comes_back_from_our_event_files_and_goes_out_again(tmp_path):
     assert len(shown) == 4004
 
 
-@pytest.mark.parametrize("package", ["tensorboard", "google_crc32c"])
+@pytest.mark.parametrize("package", ["tensorboard", pytest.param("google_crc32c", marks=pytest.mark.slow)])
 def test_without_its_package_an_import_names_the_extra(tmp_path, package):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "events.out.tfevents.1.host").write_bytes(b"torn")
