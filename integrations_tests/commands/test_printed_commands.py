@@ -63,10 +63,11 @@ def folder(readme_folder, tmp_path_factory):
     for name in ("2026-01-31", "seed0"):
         with stepscope.open_run(folder / "runs" / name, sinks=[]) as run:
             run.log({"loss": 0.5, "weights": np.arange(3.0)}, step=0)
-    with stepscope.open_run(folder / "lightning_logs" / "version_0", sinks=["tensorboard"]) as run:
+    logged = folder / "lightning_logs" / "version_0"
+    with stepscope.open_run(logged, sinks=["tensorboard"], delivery="thread") as run:
         run.scalar("loss", 0.5, step=0)
-    shutil.rmtree(folder / "lightning_logs" / "version_0" / "store")
-    (folder / "lightning_logs" / "version_0" / "run.json").unlink()
+    shutil.rmtree(logged / "store")
+    (logged / "run.json").unlink()
     (folder / "package").mkdir()
     for script in ("train.py", "package/train.py"):
         (folder / script).write_text("print('trained')\n")

@@ -96,8 +96,9 @@ def test_an_exception_looks_as_python_shows_it_and_the_run_has_failed(place):
         assert record.info.status == "failed"
 
 
-def test_a_module_gets_its_arguments_and_its_exit_code_is_the_commands(place):
-    both = watched(place, "--run", "out", "-m", "package.train", "--run", "mine", "--help")
+def test_a_module_gets_its_arguments_and_its_exit_code_is_the_commands(place, warm_python):
+    module = ["-m", "package.train", "--run", "mine", "--help"]
+    both = warm_python.run_stepscope(["run", "--run", "out", *module], folder=place)
     assert both.returncode == 3
     assert both.stdout == "relative ['--run', 'mine', '--help'] __main__\n"
     with stepscope.read_run(place / "out") as record:

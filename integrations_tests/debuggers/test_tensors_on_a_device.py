@@ -51,7 +51,7 @@ def assert_alike(ours, theirs):
     np.testing.assert_allclose(ours.l2, theirs.l2, rtol=2**-20)
 
 
-@pytest.mark.parametrize("with_kernels", [True, False])
+@pytest.mark.parametrize("with_kernels", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_tensors_of_every_kind_have_the_statistics_that_they_have_on_the_host(with_kernels, monkeypatch):
     tensors = {kind: make() for kind, make in KINDS.items()}
@@ -65,7 +65,7 @@ def test_tensors_of_every_kind_have_the_statistics_that_they_have_on_the_host(wi
         assert_alike(table, alone[kind])
 
 
-@pytest.mark.parametrize("scale", [65536.0, 1000.0])
+@pytest.mark.parametrize("scale", [1000.0, pytest.param(65536.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kinds", [["float64", "bfloat16", "a parameter of float16", "transposed"], ["strided", "bfloat16"]]
 )

@@ -88,7 +88,8 @@ print("closed", run.close(60), run.stats.emitted, run.stats.stored)
     fault_report.add("DataLoader with 4 forked workers that emit", runs=4)
 
 
-@pytest.mark.parametrize("method", [pytest.param("spawn", marks=pytest.mark.slow), "forkserver"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_a_run_that_is_sent_to_another_process_is_refused_in_one_sentence(tmp_path, method):
     """The worker opens its own, as another rank of the same run."""
     source = f"""

@@ -34,7 +34,7 @@ start = threading.Barrier(8)
 def emit(thread):
     mine = run.scoped(f"thread{thread}")
     start.wait()
-    for step in range(3000):
+    for step in range(1500):
         mine.scalar("loss", float(step), step=step)
         if step % 100 == 0:
             mine.histogram("grad", np.arange(10.0), step=step)
@@ -47,14 +47,14 @@ for thread in threads:
 run.close(60)
 print("counts", run.stats.emitted, run.stats.stored, len(run.stats.lost))
 """
-    wanted = 8 * (3000 + 3 * 30)
+    wanted = 8 * (1500 + 3 * 15)
     with program(tmp_path / "run", source) as run:
         assert run.wait_for_line("counts").split()[1:] == [str(wanted), str(wanted), "0"]
         assert run.end() == 0
-    assert stored_counts(tmp_path / "run") == {"scalar": 8 * 3060, "histogram": 8 * 30}
+    assert stored_counts(tmp_path / "run") == {"scalar": 8 * 1530, "histogram": 8 * 15}
     record = stepscope.read_run(tmp_path / "run")
     for thread in range(8):
-        assert record.scalars(f"thread{thread}/loss").values.tolist() == list(map(float, range(3000)))
+        assert record.scalars(f"thread{thread}/loss").values.tolist() == list(map(float, range(1500)))
     assert accounts(tmp_path / "run")["local"].delivered == wanted
     fault_report.add("8 emitting threads")
 

@@ -122,7 +122,7 @@ def test_after_a_crash_either_token_finds_its_file(tmp_path, which):
 @pytest.mark.filterwarnings("ignore:unclosed")
 def test_a_resumed_run_shows_the_latest_attempt_as_the_record_does(tmp_path):
     for attempt, steps in enumerate([range(20), range(12, 25)], start=1):
-        with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"], resume=attempt > 1) as run:
+        with stepscope.open_run(tmp_path / "run", sinks=["tensorboard"], resume=attempt > 1, delivery="thread") as run:
             for step in steps:
                 run.scalar("loss", step + attempt / 4, step=step)
                 run.histogram("grad", [step, attempt], step=step)

@@ -79,7 +79,7 @@ def test_a_log_that_a_killed_process_left_is_copied_too(tmp_path):
 
 
 def test_a_sync_leaves_its_other_names_alone(tmp_path):
-    with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
+    with stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread") as run:
         run.scalar("loss", 1.0, step=0)
     other = copy_by_links(tmp_path / "run")
     before = contents(other)

@@ -26,7 +26,7 @@ def train(steps, *, trace, run=None, **options):
 @pytest.mark.parametrize(("steps", "last"), [(4, 1), (1, 0)])
 def test_a_trace_is_a_file_of_the_run_of_the_sinks_and_of_the_output_dir(tmp_path, steps, last):
     """One step of two is seen where the session ends after it."""
-    with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
+    with stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread") as run:
         weights = train(steps, trace=lambda profiler: profiler.trace(2), run=run, output_dir=tmp_path / "out")
 
     (file,) = (tmp_path / "run" / "local" / "files" / "profiler_trace").iterdir()

@@ -33,7 +33,7 @@ def test_a_learning_rate_that_explodes_is_lowered_until_the_training_holds(tmp_p
     targets = inputs.sum(1, keepdim=True)
     model = nn.Linear(8, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=4.0)
-    with stepscope.open_run(tmp_path / "run", sinks=["local"]) as run:
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
         recovery = Recovery(RecoveryConfig(lower_learning_rate=True, learning_rate_factor=0.1, trial_steps=50), run)
         stability = manager("restore", recovery=recovery, emitter=run)
         for _ in range(400):

@@ -71,7 +71,7 @@ def test_a_number_passes_over_a_folder_that_is_no_run(tmp_path):
 def test_a_name_that_was_given_stays_and_sinks_lie_in_the_numbered_folder(tmp_path):
     open_and_close(tmp_path / "run", name="digits")
     sink = MemorySink()
-    run = open_and_close(tmp_path / "run", name="digits", sinks=["local", sink])
+    run = open_and_close(tmp_path / "run", name="digits", sinks=["local", sink], delivery="thread")
     assert (run.path.name, run.info.name) == ("run-2", "digits")
     assert sink.info is not None
     assert sink.info.id == run.info.id

@@ -91,11 +91,11 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path, process):
 
 
 def test_a_page_that_takes_too_much_memory_ends_the_process_and_nothing_else(tmp_path):
-    process = PageProcess(memory_bytes=200 << 20)
-    large = _page(tmp_path, {0: {"d": "x" * (300 << 20)}}, "large.pkl")
+    process = PageProcess(memory_bytes=100 << 20)
+    large = _page(tmp_path, {0: {"d": "x" * (150 << 20)}}, "large.pkl")
     small = _page(tmp_path, {0: {"d": 1.0}}, "small.pkl")
     try:
-        with pytest.raises(PageError, match=r"large\.pkl: the process that opens pages took more than 200 MB"):
+        with pytest.raises(PageError, match=r"large\.pkl: the process that opens pages took more than 100 MB"):
             process.ask({"ask": "datapoint", "folder": str(tmp_path), "page": large, "idx": 0})
         assert process.ask({"ask": "datapoint", "folder": str(tmp_path), "page": small, "idx": 0})
     finally:
