@@ -1,10 +1,11 @@
 """The kernels for GPUs on the host, where they find the same bits: gcc compiles them, a block's threads take turns."""
 
 import ctypes
+import hashlib
+import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -21,7 +22,9 @@ _OPTIONS = [
     "-Wall", "-Werror", "-Wno-unused-function", "-Wno-unknown-pragmas",
     "-U_FORTIFY_SOURCE",  # its longjmp takes another thread's stack for one that was left
 ]  # fmt: skip
-_FOLDER = tempfile.TemporaryDirectory(prefix="stepscope-gpu-")
+_HEADER = Path(__file__).with_suffix(".h")
+_KEPT = Path(__file__).parents[3] / "build" / "gpu_on_host"
+"""What was compiled, by a digest of what it was compiled from: every process of tests needs it, and the next run."""
 has_compiler = shutil.which("gcc") is not None
 
 
@@ -41,7 +44,7 @@ def _compiled(name: str, constants: tuple[tuple[str, int], ...]) -> Any:
     arguments = re.search(rf"{name}_blocks\((.*?)\)", text, re.DOTALL).group(1)
     names = [argument.split()[-1].lstrip("*") for argument in arguments.split(",")]
     program = "\n".join([
-        f'#include "{Path(__file__).with_suffix(".h")}"',
+        f'#include "{_HEADER}"',
         f'#include "{SOURCES / f"{name}.cu"}"',
         f"static struct {{ {arguments.replace(',', ';')}; }} given;",
         f"static void call(void) {{ {name}_blocks({', '.join(f'given.{one}' for one in names)}); }}",
@@ -51,12 +54,25 @@ def _compiled(name: str, constants: tuple[tuple[str, int], ...]) -> Any:
         "  for (blockIdx.x = 0; blockIdx.x < blocks; blockIdx.x++) run_block();",
         "}",
     ])  # fmt: skip
-    stem = Path(_FOLDER.name) / "_".join([name, *(str(value) for _, value in constants)])
-    stem.with_suffix(".c").write_text(program, encoding="utf-8")
-    defined = [f"-D{key}={value}" for key, value in (*constants, ("THREADS", THREADS))]
-    files = ["-o", stem.with_suffix(".so"), stem.with_suffix(".c"), "-lm"]
-    subprocess.run(["gcc", *_OPTIONS, *defined, *files], check=True)
-    return ctypes.CDLL(str(stem.with_suffix(".so"))).run
+    options = [*_OPTIONS, *(f"-D{key}={value}" for key, value in (*constants, ("THREADS", THREADS)))]
+    library = _KEPT / f"{_digest(program, *options)}.so"
+    if not library.exists():
+        _KEPT.mkdir(parents=True, exist_ok=True)
+        own = library.with_suffix(f".{os.getpid()}")
+        command = ["gcc", *options, "-x", "c", "-o", own, "-", "-lm"]
+        subprocess.run(command, input=program, encoding="utf-8", check=True)
+        own.replace(library)
+    return ctypes.CDLL(str(library)).run
+
+
+@cache
+def _sources() -> bytes:
+    compiler = subprocess.run(["gcc", "--version"], capture_output=True, check=True).stdout
+    return b"".join([compiler, *(path.read_bytes() for path in (_HEADER, *sorted(SOURCES.glob("*.cu"))))])
+
+
+def _digest(*compiled: str) -> str:
+    return hashlib.sha256("\0".join(compiled).encode() + _sources()).hexdigest()
 
 
 @contextmanager
