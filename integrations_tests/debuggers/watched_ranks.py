@@ -16,7 +16,7 @@ from torch.distributed.fsdp import fully_shard
 
 import stepscope
 
-STEPS = 40
+STEPS = 25
 
 
 def collectives():
