@@ -99,6 +99,7 @@ def test_a_click_is_not_lost_when_the_list_is_drawn_again_before_the_button_is_l
     shown.locator(".row").filter(has_text="✓").first.wait_for()  # what waited is drawn
 
 
+@pytest.mark.slow
 def test_a_debugger_and_a_label_can_be_chosen(page):
     shown = page("datapoints", ["digits-0"], debugger="cam")
     shown.locator(".outputs.debug .node > summary").first.wait_for()

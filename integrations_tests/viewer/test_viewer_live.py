@@ -44,6 +44,7 @@ def written(run, name="loss", step=1, value=2.0):
     run.flush_store()
 
 
+@pytest.mark.slow
 def test_text_can_be_selected_and_copied_and_what_is_new_comes_afterwards(page, training):
     run, url = training
     page.goto(f"{url}#/run")
