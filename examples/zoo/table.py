@@ -69,7 +69,7 @@ def _wrong(outcomes: Sequence[Judged]) -> list[str]:
     for outcome in outcomes:
         codes = ", ".join(f"{code} {confidence:.2f}" for code, confidence in outcome.causes[:3])
         if outcome.error:
-            found[f"{outcome.case} ({outcome.variant}) ended: {outcome.error}"] += 1
+            found[f"{outcome.case} ({outcome.variant}) ended: {outcome.error.splitlines()[0]}"] += 1
         if outcome.label and not named(outcome, 1):
             found[f"{outcome.case}: {outcome.label}, said: {codes or 'nothing'} ({outcome.health})"] += 1
         if not outcome.label and detected(outcome):

@@ -41,6 +41,17 @@ def targets_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
     return max(places, loss.terms, abs(loss.factor), labels_of_a_row(evidence, loss))
 
 
+def summed_targets(loss: LossFacts) -> float:
+    """How many cross entropies of targets a sum over the batch comes to; 1 of another loss.
+
+    Of one-hot rows each is one target.
+    """
+    if loss.reduction != "sum" or not loss.targets_shape:
+        return 1.0
+    ours = loss.targets_shape[:1] if loss.targets_shape == loss.outputs_shape else loss.targets_shape
+    return max(1.0, math.prod(ours) * abs(loss.factor))
+
+
 def index_classes(evidence: Evidence) -> int:
     """How many classes there are, if all targets seem to be the whole numbers from 0 on; 0 if not.
 

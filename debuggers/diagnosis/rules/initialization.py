@@ -6,7 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, entering_first_layer, fan_in, gains, is_set
-from debuggers.diagnosis.derived.labels import targets_of_a_row
+from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
 from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO, only_vectors_move
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
@@ -48,7 +48,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
         shape = facts.loss.outputs_shape
         columns = shape[1] if len(shape) > 1 else 2
         guess = float(np.log(max(columns, float(classes[-1]) if len(classes) else 2.0)))
-        first, floor = loss.first, guess * targets_of_a_row(evidence, facts.loss)
+        first, floor = loss.first, guess * max(targets_of_a_row(evidence, facts.loss), summed_targets(facts.loss))
         if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
             argument.add(
                 MODERATE,

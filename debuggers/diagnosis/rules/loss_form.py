@@ -7,7 +7,7 @@ from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
-from debuggers.diagnosis.derived.updates import ADAPTIVE
+from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import EARLY, Progress, progress_of
@@ -186,9 +186,14 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
     )
     progress = progress_of(evidence)
     divides = evidence.facts.optimizer.startswith(ADAPTIVE)
-    if not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
-        argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     ratio = evidence["update_ratio"].finite
+    is_tiny = 0 < ratio.median() < SMALL_RATIO and float(ratio.values.max()) < LARGE_RATIO
+    if is_tiny:
+        argument.against(
+            STRONG, f"updates change weights by only {ratio.median():.1g} of their size, in spite of the sum"
+        )
+    elif not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
+        argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     if not divides and len(ratio) and float(ratio.values[:10].max()) > 0.1:
         argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
     if divides:

@@ -183,3 +183,21 @@ def test_the_last_weight_may_be_small():
         made = Evidence(series={"loss": Series(STEPS, np.full(12, 2.3))}, facts=Facts(steps=12, parameters=weights))
         found[order[-1]] = [cause.code for cause in diagnose(made)]
     assert found == {"head.weight": [], "fc.weight": ["poor_initialization"]}
+
+
+@pytest.mark.parametrize(("reduction", "factor", "first", "is_one"), [
+    ("sum", 1.0, 148.0, False), ("sum", 1.0, 1500.0, True), ("sum", 1 / 64, 2.3, False), ("sum", 1 / 64, 148.0, True),
+    ("mean", 1.0, 148.0, True),
+])  # fmt: skip
+def test_a_summed_loss_begins_as_high_as_the_guesses_of_all_rows(reduction, factor, first, is_one):
+    loss = LossFacts(
+        kind="cross_entropy", reduction=reduction, factor=factor, outputs_shape=(64, 10), targets_shape=(64,)
+    )
+    values = {
+        "loss": np.full(12, first),
+        "baseline_loss": np.full(12, first),
+        "targets/classes_so_far": np.full(12, 10.0),
+    }
+    series = {name: Series(STEPS, one) for name, one in values.items()}
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=12, loss=loss)))
+    assert ("poor_initialization" in [cause.code for cause in causes]) is is_one
