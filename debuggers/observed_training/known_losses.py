@@ -83,12 +83,21 @@ def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
         return replace(view, targets=torch.where(follow, targets, torch.nan))
 
 
-def not_told(told: Container[str], losses: KnownLosses, inputs: BatchFacts | None) -> tuple[str, ...]:
-    """Returns what a session neither saw nor was told, with the argument that would tell it."""
+def not_told(
+    told: Container[str], losses: KnownLosses, inputs: BatchFacts | None, *, mixed: bool = False
+) -> tuple[str, ...]:
+    """Returns what a session neither saw nor was told, with the argument that would tell it.
+
+    Args:
+        told: The names of the arguments that the loop gave.
+        losses: What was seen of losses and targets.
+        inputs: The first inputs.
+        mixed: Whether the losses of passes were left out, as they may be those of another model's training.
+    """
     missing = []
     if losses.usual is None and "loss" not in told:
         missing.append("the loss: pass it as session.step(loss)")
-    if losses.targets is None and "targets" not in told:
+    if (losses.targets is None or mixed) and "targets" not in told:
         missing.append("the targets: pass them as session.step(targets=targets)")
     if inputs is None and "inputs" not in told:
         missing.append("the inputs: pass them as session.step(inputs=inputs)")

@@ -243,7 +243,7 @@ class TrainingObserver:
                 mixed_precision=self._precision or narrow,
                 clips=2 * self._clipped > self._steps,
                 invariants=self._invariants.facts(),
-                not_told=not_told(self._told, self._losses, self.calls.inputs),
+                not_told=not_told(self._told, self._losses, self.calls.inputs, mixed=self.passes.mixed),
                 error=self.error,
                 world_size=world_size(),
             ),

@@ -15,6 +15,11 @@ from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import SCALE, scale_of
 
+UNDISTURBED = 10
+"""Steps without a pass whose gradients no step takes, after which no other model seems to be trained any more.
+
+A GAN's generator is usually trained once in five steps of its critic or more often (Arjovsky et al., 2017).
+"""
 _SEARCHES = 2
 """Passes at which a GradScaler is looked for."""
 
@@ -32,7 +37,8 @@ class StepPasses:
     Attributes:
         scaler: The loop's GradScaler, if known.
         unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
-        mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves.
+        mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves,
+            in one of the last ``UNDISTURBED`` steps. A GradScaler that skips a step leaves one, too.
         is_scaled: Whether the pass that began last started from a loss that holds the scale of a GradScaler.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
         begun_s, ended_s: When the first pass since the last step began and the last one ended, by
@@ -75,6 +81,7 @@ class StepPasses:
         self.unrelated = 0
         self.scale_number, self.is_scaled = 1.0, False
         self.mixed = self.adds_up = False
+        self._undisturbed = 0
         self.divisor: Callable[[], int] | None = None
         self._before, self._after, self._still_trained = before, after, still_trained
         self._rounds = rounds
@@ -179,6 +186,8 @@ class StepPasses:
         passes = self._earlier_passes if is_late else self._passes
         if passes:  # a loop may tell of a step for each pass
             self._counts[passes] += 1
+        self._undisturbed = 0 if self._drops else self._undisturbed + 1
+        self.mixed &= self._undisturbed < UNDISTURBED
         changed = self._marks.note()
         changes = self._changes + (0 if self._is_used else changed) if self._passes else 0
         self._dropped_passes = self._drops = 0
