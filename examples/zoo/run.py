@@ -92,17 +92,12 @@ def run_task(task: Task) -> Outcome | None:
             run.close()
     if task.fault and quality >= case.margin:
         return None
-    causes, health = watcher.causes(), watcher.health()
+    name, family, codes = case.name, case.family, (case.cause, *case.also) if task.variant == "sick" else ("",)
     if task.fault:
-        code, *also = FAULTS[task.fault].codes
-        return Outcome(
-            f"{case.name} + {task.fault}", task.fault, task.variant, task.mode, task.seed, code, tuple(also), quality,
-            tuple(causes), health, error,
-        )  # fmt: skip
-    sick = task.variant == "sick"
+        name, family, codes = f"{name} + {task.fault}", task.fault, FAULTS[task.fault].codes
     return Outcome(
-        case.name, case.family, task.variant, task.mode, task.seed, case.cause if sick else "",
-        case.also if sick else (), quality, tuple(causes), health, error,
+        name, family, task.variant, task.mode, task.seed, codes[0], tuple(codes[1:]), quality,
+        tuple(watcher.causes()), watcher.health(), error,
     )  # fmt: skip
 
 
@@ -146,6 +141,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", default="", help="a file for all outcomes")
     parser.add_argument("--evidence", default="", help="a folder that keeps each training's run")
     options = parser.parse_args(arguments)
+    if options.fault and options.mode not in (None, ["unchanged"]):
+        parser.error(f"--fault is planted into unchanged loops, not into those of --mode {' '.join(options.mode)}")
     available = cases(options.part)
     if not available:
         parser.error(f"the part {options.part} has no case: examples/zoo/README.md says how a new half is made")

@@ -10,7 +10,7 @@ from torch.nn import functional
 from debuggers.diagnosis.cause import TITLES
 from examples.zoo.cases import cases
 from examples.zoo.faults import FAULTS, UnsuitedError, planted
-from examples.zoo.run import Task, planted_tasks, run_task
+from examples.zoo.run import Task, main, planted_tasks, run_task
 from examples.zoo.watching import Silent
 
 
@@ -76,3 +76,9 @@ def test_a_spoilt_training_has_the_code_of_its_fault():
 @pytest.mark.parametrize("fault", ["always_evaluates", "weights_equal"], ids=["unsuited", "harmless"])
 def test_a_training_that_a_fault_does_not_harm_does_not_count(fault):
     assert run_task(Task("healthy/linear_regression", "tuned", "healthy", "unchanged", 0, fault=fault)) is None
+
+
+def test_a_loop_that_tells_what_it_knows_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--fault", "all", "--mode", "told"])
+    assert "not into those of --mode told" in capsys.readouterr().err
