@@ -51,6 +51,7 @@ class ForwardCalls:
         autocast: The dtype of autocast in the last call that was looked at closely; None without.
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
+        counts: Training calls since the last step, and the different batches that they had.
         validations: Counts them.
         random: Says whether dropout goes on in evaluation.
         mixed: Says whether samples of the last call that was looked at closely are mixed.
@@ -96,6 +97,8 @@ class ForwardCalls:
         self._batch: weakref.ref[torch.Tensor] | None = None
         self._evaluates = False
         self._given: weakref.ref[torch.Tensor] | None = None
+        self.counts = (0, 0)
+        self._batches: list[weakref.ref[torch.Tensor]] = []
         self.begun_s: float | None = None
 
     @property
@@ -137,6 +140,7 @@ class ForwardCalls:
     def step_ends(self, *, looks_closely: bool) -> None:
         """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
         self.outputs, self.sizes, self.values, self.held = frozenset(), [], None, {}
+        self._batches, self.counts = [], (0, 0)
         self.begun_s = None
         self._looks_closely = looks_closely
         if not looks_closely and len(self._first_hooks):
@@ -188,6 +192,10 @@ class ForwardCalls:
         self._evaluates = False  # the same tensor may come to a validation after this call
         self._evaluations.training_begins(tensor)
         self._given = None if tensor is None else weakref.ref(tensor)
+        is_known = tensor is not None and any(one() is tensor for one in self._batches)
+        self.counts = (self.counts[0] + 1, self.counts[1] + (not is_known))
+        if self._given is not None and not is_known and len(self._batches) < _MOST_OUTPUTS:
+            self._batches.append(self._given)
         if tensor is not None and tensor.ndim and len(self.sizes) < _MOST_OUTPUTS:
             self.sizes.append(tensor.shape[0])
         if not self._looks_closely:

@@ -84,7 +84,7 @@ def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
 
 
 def not_told(
-    told: Container[str], losses: KnownLosses, inputs: BatchFacts | None, *, mixed: bool = False
+    told: Container[str], losses: KnownLosses, inputs: BatchFacts | None, *, left_out: bool = False
 ) -> tuple[str, ...]:
     """Returns what a session neither saw nor was told, with the argument that would tell it.
 
@@ -92,13 +92,13 @@ def not_told(
         told: The names of the arguments that the loop gave.
         losses: What was seen of losses and targets.
         inputs: The first inputs.
-        mixed: Whether the losses of passes were left out, as they may be those of another model's training.
+        left_out: Whether most losses were left out, as they may be those of another model's training.
     """
     missing = []
     if losses.usual is None and "loss" not in told:
-        missing.append("the loss: pass it as session.step(loss)")
-    if (losses.targets is None or mixed) and "targets" not in told:
-        missing.append("the targets: pass them as session.step(targets=targets)")
+        missing.append("the loss's graph was not seen (pass the loss as session.step(loss))")
+    if (losses.targets is None or left_out) and "targets" not in told:
+        missing.append("no targets were seen (pass them as session.step(targets=targets))")
     if inputs is None and "inputs" not in told:
-        missing.append("the inputs: pass them as session.step(inputs=inputs)")
+        missing.append("no inputs were seen (pass them as session.step(inputs=inputs))")
     return tuple(missing)

@@ -88,7 +88,13 @@ class TrainingObserver:
         self._holds, trained = bool(mine_held), mine_held or trainable
         self._rounds = rounds_of(optimizer)
         self.passes = StepPasses(
-            trained, scaler, self._before_pass, on_backward_end, self._is_trained, rounds=self._rounds
+            trained,
+            scaler,
+            self._before_pass,
+            on_backward_end,
+            self._is_trained,
+            calls=lambda: self.calls.counts,
+            rounds=self._rounds,
         )
         self.calls = ForwardCalls(
             model,
@@ -110,8 +116,8 @@ class TrainingObserver:
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
         self._looks_closely = is_sampled(0)
-        self._clipped = self._others = self._joined = 0
-        self._precision = ""
+        self._clipped = self._others = self._joined = self._looked_at = self._left_out = 0
+        self._precision, self._was_mixed = "", False
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
         self.clippings = Clippings(
@@ -243,7 +249,12 @@ class TrainingObserver:
                 mixed_precision=self._precision or narrow,
                 clips=2 * self._clipped > self._steps,
                 invariants=self._invariants.facts(),
-                not_told=not_told(self._told, self._losses, self.calls.inputs, mixed=self.passes.mixed),
+                not_told=not_told(
+                    self._told,
+                    self._losses,
+                    self.calls.inputs,
+                    left_out=self._was_mixed and self._left_out > self._looked_at,
+                ),
                 error=self.error,
                 world_size=world_size(),
             ),
@@ -282,7 +293,12 @@ class TrainingObserver:
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
             view = self._graphs.look(roots[0], self._steps)
             alternates = self._rounds is not None and self._rounds.alternates
-            if view is not None and not self.passes.mixed and not alternates:
+            if view is None or self.passes.repeats or alternates:
+                return
+            if self.passes.mixed:
+                self._left_out += 1
+            else:
+                self._looked_at += 1
                 self._on_loss(view)
 
     def _check(self, step: int, *, looks: bool) -> None:
@@ -329,6 +345,7 @@ class TrainingObserver:
         unscaled = unscaling_changes(self.passes.scaler, *members_of(self._optimizer))
         others = self.passes.unrelated > 0 or (self._rounds is not None and self._rounds.alternates)
         self._clipped += self.passes.step_ends() > unscaled
+        self._was_mixed = self.passes.mixed
         self._others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)
         if acted is not None:

@@ -37,8 +37,8 @@ class StepPasses:
     Attributes:
         scaler: The loop's GradScaler, if known.
         unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
-        mixed: Whether there were passes whose gradients were zeroed before a step, as another model's training leaves,
-            in one of the last ``UNDISTURBED`` steps. A GradScaler that skips a step leaves one, too.
+        repeats: Whether the model has been called again with the batch of a pass of this step whose gradients were
+            zeroed: sharpness-aware steps and the closures of LBFGS are no training of another model.
         is_scaled: Whether the pass that began last started from a loss that holds the scale of a GradScaler.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
         begun_s, ended_s: When the first pass since the last step began and the last one ended, by
@@ -63,6 +63,7 @@ class StepPasses:
         after: Callable[[], None] = lambda: None,
         still_trained: Callable[[torch.Tensor], bool] = lambda parameter: True,
         *,
+        calls: Callable[[], tuple[int, int]] = lambda: (0, 0),
         rounds: OptimizerRounds | None = None,
     ) -> None:
         """Observes nothing before ``start``.
@@ -75,15 +76,18 @@ class StepPasses:
             after: Called after each pass that belongs to the model.
             still_trained: Whether a parameter still belongs to the optimizer: a layer that was replaced keeps its last
                 gradients, which nothing sets to zero.
+            calls: Returns how often the model was called since the last step, and with how many different batches.
             rounds: Of several optimizers.
         """
         self.scaler = scaler
         self.unrelated = 0
         self.scale_number, self.is_scaled = 1.0, False
-        self.mixed = self.adds_up = False
-        self._undisturbed = 0
+        self.repeats = self.adds_up = False
+        self._undisturbed = UNDISTURBED
+        """Steps since the last one before which gradients were zeroed that may be another model's."""
         self.divisor: Callable[[], int] | None = None
         self._before, self._after, self._still_trained = before, after, still_trained
+        self._calls, self._calls_before = calls, (0, 0)
         self._rounds = rounds
         self._zeroed_members: set[int | None] = set()
         """Those of several optimizers before one of whose passes gradients were zero, since their last step."""
@@ -114,7 +118,7 @@ class StepPasses:
             self._observation.remove()
             self._observation = None
         self._forget()
-        self._had_step = False
+        self._had_step = self.repeats = False
 
     @property
     def passes(self) -> int:
@@ -130,6 +134,14 @@ class StepPasses:
     def were_zeroed(self) -> bool:
         """Whether gradients were zeroed before a pass since the last step."""
         return self._zeroed
+
+    @property
+    def mixed(self) -> bool:
+        """Whether passes of another model's training may have come between, in one of the last ``UNDISTURBED`` steps.
+
+        Their gradients were zeroed before a step. A GradScaler that skips a step leaves such passes, too.
+        """
+        return self._undisturbed < UNDISTURBED
 
     @property
     def without_step(self) -> tuple[int, int]:
@@ -186,8 +198,8 @@ class StepPasses:
         passes = self._earlier_passes if is_late else self._passes
         if passes:  # a loop may tell of a step for each pass
             self._counts[passes] += 1
-        self._undisturbed = 0 if self._drops else self._undisturbed + 1
-        self.mixed &= self._undisturbed < UNDISTURBED
+        self._undisturbed += 1
+        self.repeats = False
         changed = self._marks.note()
         changes = self._changes + (0 if self._is_used else changed) if self._passes else 0
         self._dropped_passes = self._drops = 0
@@ -231,7 +243,11 @@ class StepPasses:
                 self._zeroed = True
                 if self._passes and self._rounds is None:
                     self._dropped_passes, self._drops = self._dropped_passes + self._passes, self._drops + 1
-                    self.mixed = True
+                    (called, batches), (called_before, batches_before) = self._calls(), self._calls_before
+                    if called > called_before and batches == batches_before:
+                        self.repeats = True
+                    else:
+                        self._undisturbed = -1
                     others = self.unrelated + self._passes
                     self._forget()
                     self.unrelated = others
@@ -257,6 +273,7 @@ class StepPasses:
                 self.unrelated += not belongs
                 return
             self._passes += 1
+            self._calls_before = self._calls()
             self._after()
             value = _value(roots, scale) if number is None else number
             if value is None or (self._losses is None and self._passes - self._earlier_passes > 1):

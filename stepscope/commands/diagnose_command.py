@@ -44,4 +44,4 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                 continue
             echo("\n".join(cause_lines(causes) or [f"No cause found in {evidence.facts.steps:,} steps."]))
             for text in evidence.facts.not_told:
-                echo(f"Not seen: {text}")
+                echo(f"Not checked: {text}")

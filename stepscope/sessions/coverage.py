@@ -46,6 +46,7 @@ class Coverage:
         layers: Layers whose outputs were asked for; 0 if none were.
         unseen_layers: Names of those whose output was never seen.
         ended_tools: What a stability manager's debug session stopped watching, because of its own limits.
+        not_told: What the diagnosis neither saw nor was told, such as targets; see ``Facts.not_told``.
         failures: How often something inside failed.
     """
 
@@ -73,6 +74,7 @@ class Coverage:
     layers: int
     unseen_layers: tuple[str, ...]
     ended_tools: tuple[str, ...]
+    not_told: tuple[str, ...]
     failures: int
 
     @classmethod
@@ -86,6 +88,7 @@ class Coverage:
         unused_passes: int = 0,
         replaced: bool = False,
         ended_tools: Sequence[str] = (),
+        not_told: Sequence[str] = (),
     ) -> Self:
         """Returns the coverage of a session."""
         watch = instruments.gradients.watch
@@ -118,6 +121,7 @@ class Coverage:
             layers=0 if activations is None else len(activations.chosen),
             unseen_layers=() if activations is None else tuple(activations.never_seen),
             ended_tools=tuple(ended_tools),
+            not_told=tuple(not_told),
             failures=failures,
         )
 
@@ -159,6 +163,7 @@ class Coverage:
             unseen = share_of(len(self.unseen_layers), self.layers, "layers")
             found.append(f"the outputs of {unseen} were never seen ({name_some(list(self.unseen_layers))})")
         found += self._beside_steps()
+        found += self.not_told
         found += self.ended_tools
         if self.failures:
             found.append(f"an internal error occurred {times(self.failures)}")

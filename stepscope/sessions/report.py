@@ -90,6 +90,7 @@ class DebugReport:
         # Growth over steps and depth is found only when the history is checked.
         findings += [finding for finding in analysis.findings if finding not in findings]
         findings.sort(key=lambda finding: finding.step)
+        evidence = evidence or Evidence()
         coverage = Coverage.of(
             instruments,
             overhead,
@@ -98,12 +99,13 @@ class DebugReport:
             unused_passes=unused_passes,
             replaced=replaced,
             ended_tools=ended_tools,
+            not_told=evidence.facts.not_told,
         )
         inspector = instruments.tensors
         return cls(
             verdict=verdict_of(findings, coverage, causes),
             causes=causes,
-            evidence=evidence or Evidence(),
+            evidence=evidence,
             tools=tools or ToolReport(),
             coverage=coverage,
             overhead=overhead,

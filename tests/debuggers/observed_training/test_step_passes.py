@@ -46,3 +46,67 @@ def test_targets_are_looked_at_again_when_no_pass_has_been_dropped_for_a_while(e
     looked = evidence["targets/classes"].steps
     assert bool(len(looked) and looked[-1] > UNDISTURBED) is looks_again
     assert (not any("targets" in one for one in evidence.facts.not_told)) is tells
+
+
+class Sharpness(torch.optim.SGD):
+    """Two passes a step, with the same batch: the second one where the loss is higher."""
+
+    def step(self, closure):
+        parameters = self.param_groups[0]["params"]
+        with torch.enable_grad():
+            closure()
+        rises = [0.05 * parameter.grad / parameter.grad.norm() for parameter in parameters]
+        torch._foreach_add_([parameter.data for parameter in parameters], rises)
+        with torch.enable_grad():
+            closure()
+        torch._foreach_sub_([parameter.data for parameter in parameters], rises)
+        return super().step()
+
+
+@pytest.mark.parametrize(
+    "optimizer_of",
+    [
+        pytest.param(lambda parameters: torch.optim.LBFGS(parameters, max_iter=4), id="lbfgs"),
+        pytest.param(lambda parameters: Sharpness(parameters, lr=0.1), id="sharpness-aware"),
+    ],
+)
+def test_a_batch_that_a_step_looks_at_several_times_is_taken_once(optimizer_of):
+    torch.manual_seed(0)
+    model, rows = nn.Linear(8, 3), 5
+    optimizer = optimizer_of(model.parameters())
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(3 * UNDISTURBED):
+            inputs, targets = torch.randn(rows, 8), torch.zeros(rows, dtype=torch.int64)
+
+            def closure(inputs=inputs, targets=targets):
+                optimizer.zero_grad()
+                loss = functional.cross_entropy(model(inputs), targets)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+        report = session.report()
+    evidence = report.evidence
+    assert not evidence.facts.not_told
+    looked = evidence["targets/classes"].steps
+    assert looked[0] == 0 and looked[-1] > UNDISTURBED
+    assert report.causes[0].code == "single_class_labels"
+
+
+def test_another_models_pass_with_a_batch_of_its_own_is_left_out():
+    """A generator's pass fills the gradients of its critic, which are zeroed before the critic's own pass."""
+    torch.manual_seed(0)
+    generator, critic = nn.Linear(2, 8), nn.Linear(8, 1)
+    first, second = (torch.optim.SGD(one.parameters(), lr=0.1) for one in (generator, critic))
+    with stepscope.watch(critic, second) as session:
+        for _ in range(3 * UNDISTURBED):
+            made = generator(torch.randn(5, 2))
+            first.zero_grad()
+            functional.binary_cross_entropy_with_logits(critic(made), torch.ones(5, 1)).backward()
+            first.step()
+            second.zero_grad()
+            for rows, is_real in ((torch.randn(5, 8), 1.0), (made.detach(), 0.0)):
+                functional.binary_cross_entropy_with_logits(critic(rows), torch.full((5, 1), is_real)).backward()
+            second.step()
+    report = session.report()
+    assert any("targets" in gap for gap in report.verdict.gaps)

@@ -25,7 +25,8 @@ def train(model, optimizer, *, steps=4, scaler=None, factor=1.0):
     torch.manual_seed(1)
     for _ in range(steps):
         optimizer.zero_grad()
-        loss = factor * model(torch.randn(16, 4)).square().mean()
+        inputs = torch.randn(16, 4)
+        loss = factor * nn.functional.mse_loss(model(inputs), inputs[:, :2])
         (loss if scaler is None else scaler.scale(loss)).backward()
         if scaler is None:
             optimizer.step()
