@@ -116,6 +116,11 @@ def early_collapse(evidence: Evidence) -> tuple[int, str] | None:
     )
 
 
+def threw_weights(evidence: Evidence) -> bool:
+    """Whether an update was larger than the weights themselves: what they began with is lost."""
+    return float(evidence["update_ratio"].finite.values.max(initial=0.0)) > 1
+
+
 def setback(evidence: Evidence) -> tuple[int, str] | None:
     """Returns since when and how the loss rose in the first steps, whose updates are large, and came back late.
 

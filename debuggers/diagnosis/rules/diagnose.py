@@ -190,7 +190,13 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "clipping_ineffective",
     ),
     "batch_mixing": ("labels_unrelated", "learning_rate_too_low"),
-    "labels_unrelated": ("overfitting", "stopped_too_early", "learning_rate_too_low", "dead_units"),
+    "labels_unrelated": (
+        "overfitting",
+        "stopped_too_early",
+        "learning_rate_too_low",
+        "dead_units",
+        "learning_rate_too_high",  # gradients of chance push units about until they are dead
+    ),
 }
 """What a cause leads to; a consequence that is older than its cause is none."""
 

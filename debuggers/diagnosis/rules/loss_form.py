@@ -7,7 +7,7 @@ from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
-from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, SMALL_RATIO
+from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, SMALL_RATIO, threw_weights
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import EARLY, Progress, progress_of
@@ -59,8 +59,9 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     is_trained = not none_is_trained(evidence, with_role(evidence, "without_gradient"))
     # Where the loss falls it is no sign: a margin may be taken from the target's logit (Deng et al. 2019).
     falls = loss.kind in NEVER_NEGATIVE and not loss.negated and progress is not None and progress.learnt > FALLS
-    # Of one class, or of a model that nothing trains, accuracy is no matter of chance.
-    if len(accuracy) >= 5 and len(top) and top.last > 1 and is_trained and not falls:
+    # Of one class, of a model that nothing trains, or whose weights were thrown away, accuracy is no matter of chance.
+    is_lost = threw_weights(evidence) and progress is not None and progress.failed
+    if len(accuracy) >= 5 and len(top) and top.last > 1 and is_trained and not falls and not is_lost:
         late = accuracy.late(3).median()
         chance = 1 / max(2.0, top.last)
         deviation = binomial_deviation(evidence, chance, max(3, len(accuracy) // 3))

@@ -4,8 +4,8 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.rates import learning_rates
-from debuggers.diagnosis.derived.relation import FEWEST, late_correlation, reconstructs
-from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, travelled
+from debuggers.diagnosis.derived.relation import FEWEST, hits, late_correlation, reconstructs
+from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, LayerFacts
 from debuggers.diagnosis.progress import Progress, adds_up_features, constant_level, progress_of
@@ -22,6 +22,8 @@ HIGH_DROPOUT = 0.6
 """The same from which it is where nothing else explains that little is learnt: 0.5 is the highest of usual ones."""
 SHRINKS = 1.0
 """Learning rate times weight decay, over all steps, from which weights of no use shrink to exp(-1) of their size."""
+LEFT = 0.3
+"""Share of their size in which weights tell rows apart as in the whole, only with smaller outputs."""
 SAME = 0.1
 """Share of its first spread over a batch below which an output hardly depends on the row."""
 IMPROVED = 0.02
@@ -55,7 +57,8 @@ def over_regularized(evidence: Evidence) -> Argument:
                 since=int(norm.steps[0]),
             )
             pull = evidence["decay_cosine"].until(int(norm.steps[lowest])).finite
-            if len(pull) >= 3 and pull.median() > 0.5:
+            is_drawn = len(pull) >= 3 and pull.median() > 0.5
+            if is_drawn:
                 argument.add(MODERATE, f"updates point at zero (cosine {pull.median():.2f})")
             spread = evidence["outputs/batch_std"].finite.values
             if len(spread) >= 5 and float(np.median(spread[-3:])) < 0.02 * float(spread[0]):
@@ -71,6 +74,10 @@ def over_regularized(evidence: Evidence) -> Argument:
             if gets_nowhere and not strength and _is_alone(evidence) and _are_unrelated(evidence):
                 argument.against(
                     STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant"
+                )
+            elif shrunk > LEFT and not is_drawn and (_are_unrelated(evidence) or _is_by_chance(evidence)):
+                argument.against(
+                    STRONG, f"outputs say nothing of their targets, which {shrunk:.0%} of the weights could well do"
                 )
     decays = _decay(evidence)
     if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
@@ -105,6 +112,11 @@ def _are_unrelated(evidence: Evidence) -> bool:
     """Whether outputs go with their targets by no more than chance: then the best ones are constant, by any loss."""
     related = late_correlation(evidence)
     return related is not None and abs(related[0]) < related[1]
+
+
+def _is_by_chance(evidence: Evidence) -> bool:
+    """Whether an accuracy is known, and no better than that of the most frequent class."""
+    return len(evidence["accuracy"].finite) >= FEWEST and hits(evidence) is None
 
 
 def _decay(evidence: Evidence) -> float:
@@ -164,6 +176,8 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
     late = correlation.late(5).values
     if len(late) < 5 or progress.failed or progress.fell < 0.1 or travelled(evidence) < UNDER_WAY:
         return
+    if threw_weights(evidence):  # penalties grow with them
+        return
     floor, terms = constant_level(evidence, progress), max(loss.terms, len(loss.parts))
     comparable = len(evidence["baseline_loss"]) > 0 and loss.reduction == "mean" and loss.factor == 1
     comparable = comparable and not adds_up_features(loss)
@@ -193,7 +207,7 @@ def _add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
         return
     if len(spread) < FEWEST or not len(deviation) or len(evidence["loss"]) < TRIAL or travelled(evidence) < UNDER_WAY:
         return
-    if float(evidence["update_ratio"].finite.values.max(initial=0.0)) > 1:  # that has thrown the weights away
+    if threw_weights(evidence):
         return
     first, last = float(np.median(spread.values[:3])), spread.late(FEWEST).median()
     if last < SAME * first and last < SAME / 4 * deviation.late(FEWEST).median():

@@ -172,7 +172,8 @@ def exploding_gradients(evidence: Evidence) -> Argument:
         elif progress is not None and progress.learnt < 0.1 and largest > JUMP * max(start, 1e-12):
             argument.add(MODERATE, f"the norm grows from {start:.2g} at first to {largest:.2g} at step {step}")
         elif start > LARGE and not goes_well:
-            argument.add(MODERATE, f"the gradients' norm is {start:.2g} from the beginning", since=int(norms.steps[0]))
+            since = int(norms.steps[(norms.values > LARGE).argmax()])  # after a first update, it may be its consequence
+            argument.add(MODERATE, f"the gradients' norm is {start:.2g} from step {since} on", since=since)
     if found := evidence.found("exploding_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     recurrent = [

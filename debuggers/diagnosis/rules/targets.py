@@ -16,7 +16,7 @@ from debuggers.diagnosis.derived.relation import (
     learnt_of_new_rows,
     reconstructs,
 )
-from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, late_agreement, travelled
+from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, collapse, late_agreement, travelled
 from debuggers.diagnosis.derived.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
@@ -25,6 +25,8 @@ IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
+STILL = 0.01
+"""Share of its first spread over a batch below which an output does not vary any more."""
 OF_A_CLASS = 10.0
 """Rows of each class, on average, up to which they are few."""
 
@@ -164,6 +166,17 @@ def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None
         argument.against(STRONG, "outputs and targets go together: a line through them explains a quarter and more")
 
 
+def _add_steps(argument: Argument, evidence: Evidence, *, near: bool) -> None:
+    """Whether the steps are what keeps the loss where it is: they have led nowhere yet, too far, or have ended."""
+    if near and travelled(evidence) < 1 and (agree := late_agreement(evidence)) > AGREE:
+        argument.against(MODERATE, f"the gradients of neighbouring steps agree (cosine {agree:.2f}): it has only begun")
+    spread = evidence["outputs/batch_std"].finite  # what gradients of chance push about still varies
+    if near and collapse(evidence) is not None and spread.late(3).median() < STILL * spread.first:
+        argument.against(MODERATE, "large updates have made outputs constant: see learning_rate_too_high")
+    if has_collapsed(learning_rates(evidence)):
+        argument.against(STRONG, "the learning rate had fallen to nearly nothing by then: see schedule_collapsed")
+
+
 def _add_hits(argument: Argument, evidence: Evidence) -> None:
     """Whether outputs hit their targets more often than chance, or vary with them."""
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
@@ -230,12 +243,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         add_unordered(argument, evidence)
     if argument.cause is not None:
         _add_relation(argument, evidence, near=near)
-        if near and travelled(evidence) < 1 and (agree := late_agreement(evidence)) > AGREE:
-            argument.against(
-                MODERATE, f"the gradients of neighbouring steps agree (cosine {agree:.2f}): it has only begun"
-            )
-        if has_collapsed(learning_rates(evidence)):
-            argument.against(STRONG, "the learning rate had fallen to nearly nothing by then: see schedule_collapsed")
+        _add_steps(argument, evidence, near=near)
     if near:
         _add_hits(argument, evidence)
     validation = evidence.validation.finite

@@ -151,3 +151,16 @@ def test_several_samples_may_be_compared_with_each_row_of_targets(outputs, targe
     facts = of_loss(kind="bce_with_logits", broadcast=True, outputs_shape=outputs, targets_shape=targets)
 
     assert ("shape_broadcast" in [cause.code for cause in diagnose(evidence(facts=facts))]) is is_one
+
+
+@pytest.mark.parametrize(("largest", "is_one"), [(0.9, True), (5.0, False)])
+def test_an_accuracy_below_chance_is_none_of_weights_that_were_thrown_away(largest, is_one):
+    signals = {"accuracy": 0.01, "targets/classes_so_far": 3.0, "targets/top_share_so_far": 0.34}
+    found = evidence(
+        loss=np.geomspace(1.1, 1e30, STEPS), facts=of_loss(kind="cross_entropy"),
+        update_ratio=np.r_[largest, np.full(STEPS - 1, 0.5)],
+        **{name: np.full(STEPS, value) for name, value in signals.items()},
+    )  # fmt: skip
+    codes = [cause.code for cause in diagnose(found)]
+    assert ("flipped_loss_sign" in codes) == is_one
+    assert codes[0] == ("flipped_loss_sign" if is_one else "learning_rate_too_high")

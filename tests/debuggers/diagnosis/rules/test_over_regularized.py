@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
+from msgspec.structs import replace
 
+from debuggers.diagnosis.facts import GroupFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 LONG = 120
@@ -67,3 +69,28 @@ def test_a_penalty_that_draws_weights_back_leaves_predictions_as_they_were(stand
     found = _names(facts=of_loss(penalized=penalized), loss=np.linspace(stands_at * 1.1, stands_at, STEPS),
                    accuracy=right, baseline_loss=2.3)  # fmt: skip
     assert ("over_regularized" in found) == is_one
+
+
+@pytest.mark.parametrize(
+    ("size", "accuracy", "is_one"), [(0.5, 0.12, False), (0.5, 0.2, True), (0.2, 0.12, True)], ids=str
+)
+def test_half_of_the_weights_would_tell_rows_apart_if_targets_were_related(size, accuracy, is_one):
+    """Logits that are half as large have the same largest one; of weights that are nearly gone, nothing follows."""
+    signals = {
+        "inputs/batch_size": 64.0, "accuracy": accuracy, "weight_norm": np.geomspace(1, size, STEPS),
+        "targets/classes_so_far": 10.0, "targets/top_share_so_far": 0.12,
+    }  # fmt: skip
+    facts = of_loss(kind="cross_entropy")
+    groups = (GroupFacts(settings={"lr": 1e-3, "weight_decay": 0.1}),)
+    found = _names(facts=replace(facts, groups=groups), loss=np.full(STEPS, 2.3), **signals)
+    assert ("over_regularized" in found) == is_one
+
+
+@pytest.mark.parametrize(("largest", "is_one"), [(0.9, True), (1.1, False)])
+def test_a_penalty_that_has_grown_with_weights_that_were_thrown_away_outweighs_nothing(largest, is_one):
+    ratios = np.r_[largest, np.full(STEPS - 1, 0.02)]
+    made = evidence(facts=of_loss(kind="mse", terms=2), loss=np.full(STEPS, 1.0), update_ratio=ratios,
+                    correlation=np.zeros(STEPS))  # fmt: skip
+    loss = type(made.series["loss"])(np.arange(LONG), np.geomspace(90.0, 45.0, LONG))
+    codes = [cause.code for cause in diagnose(type(made)(series=dict(made.series) | {"loss": loss}, facts=made.facts))]
+    assert ("over_regularized" in codes) == is_one

@@ -67,3 +67,15 @@ def test_gradients_of_weights_that_are_far_smaller_are_larger_by_as_much(std, is
         tensors={"gradient_rms": {name: np.full(STEPS, size) for name, size in sizes.items()}},
     )
     assert ("exploding_gradients" in [cause.code for cause in diagnose(made)]) is is_one
+
+
+@pytest.mark.parametrize(("first", "is_one"), [(2e3, True), (2.0, False)])
+def test_gradients_that_are_large_after_a_first_update_may_follow_from_it(first, is_one):
+    found = evidence(
+        facts=Facts(steps=STEPS), loss=np.r_[1.0, np.full(STEPS - 1, 50.0)],
+        **{"total_norm/gradients": np.r_[first, np.full(STEPS - 1, 2e3)], "update_ratio": np.full(STEPS, 3.0)},
+    )  # fmt: skip
+    codes = {cause.code: cause for cause in diagnose(found)}
+    exploding = codes.get("exploding_gradients")
+    assert (exploding is not None and not exploding.against) == is_one
+    assert "learning_rate_too_high" in codes

@@ -135,3 +135,22 @@ def test_what_is_learnt_of_few_rows_of_each_class_need_not_hold_for_others(class
         targets__classes_so_far=classes,
     )
     assert found[0] == first
+
+
+def test_units_that_gradients_of_chance_push_about_die_of_no_rate():
+    """Large updates may kill them too: then outputs stay what they are, and say nothing of which rate would do."""
+    dead = {"dead_units": {"0": Series(np.arange(STEPS), np.linspace(0.05, 0.7, STEPS))}}
+    by_chance = {
+        "baseline_loss": 2.3, "update_ratio": 0.05, "outputs/batch_std": np.geomspace(0.3, 0.1, STEPS),
+        "accuracy": 0.11, "targets/classes_so_far": 10.0, "targets/top_share_so_far": 0.12,
+    }  # fmt: skip
+    still = by_chance | {"outputs/batch_std": np.geomspace(0.3, 1e-5, STEPS)}
+    first = []
+    for signals in (by_chance, still):
+        series = {
+            name: Series(np.arange(STEPS), np.broadcast_to(np.asarray(values, np.float64), STEPS))
+            for name, values in ({"loss": 2.3 + NOISE} | signals).items()
+        }
+        facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+        first.append(diagnose(Evidence(series=series, tensors=dead, facts=facts))[0].code)
+    assert first == ["labels_unrelated", "learning_rate_too_high"]
