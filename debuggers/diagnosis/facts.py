@@ -105,6 +105,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         weighted: Whether classes or single elements have weights of their own.
         positive_weight: What binary cross entropy multiplies the term of a positive target with, where that is one
             number on the host: its ``pos_weight``.
+        limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
         ignored: The class index that counts for nothing; None for torch's default, -100.
         parts: What it shows of one term of each kind, if there are several kinds.
     """
@@ -127,6 +128,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     penalized: bool = False
     weighted: bool = False
     positive_weight: float = 1.0
+    limit: float = 1.0
     ignored: int | None = None
     parts: tuple["LossFacts", ...] = ()
 

@@ -92,12 +92,13 @@ def not_told(
         told: The names of the arguments that the loop gave.
         losses: What was seen of losses and targets.
         inputs: The first inputs.
-        left_out: Whether most losses were left out, as they may be those of another model's training.
+        left_out: Whether the targets of most losses were left out: there are others beside them in one loss, or they
+            may be those of another model's training.
     """
     missing = []
     if losses.usual is None and "loss" not in told:
         missing.append("the loss's graph was not seen (pass the loss as session.step(loss))")
-    if (losses.targets is None or left_out) and "targets" not in told:
+    if left_out and "targets" not in told:
         missing.append("no targets were seen (pass them as session.step(targets=targets))")
     if inputs is None and "inputs" not in told:
         missing.append("no inputs were seen (pass them as session.step(inputs=inputs))")

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import replace as with_fields
@@ -72,7 +73,8 @@ class TrainingObserver:
         ``on_loss`` gets what the graph of a loss shows, at the steps at which it is looked at; ``on_backward_end`` is
         called after each backward pass of the model; ``on_step_end`` after each step of the optimizer;
         ``on_broken_batch`` gets the step of the first loss that is not
-        finite, where it is known on the host and the step is not sampled, and how many of the inputs are not finite;
+        finite, where it is known on the host and its call is not sampled, and how many of the inputs are not finite: of
+        a step that is sampled before that ends;
         ``on_evaluation`` gets the last step and the outputs of the first call without gradients after it;
         ``on_evaluation_loss`` the last step, and each loss of such a call.
         """
@@ -253,7 +255,7 @@ class TrainingObserver:
                     self._told,
                     self._losses,
                     self.calls.inputs,
-                    left_out=self._was_mixed and self._left_out > self._looked_at,
+                    left_out=not self._looked_at or (self._was_mixed and self._left_out > self._looked_at),
                 ),
                 error=self.error,
                 world_size=world_size(),
@@ -282,10 +284,13 @@ class TrainingObserver:
         self._unused.pass_begins()
         if number is not None and not math.isfinite(number):
             given = self.calls.given
-            # What is sampled has statistics that count them, but for complex numbers.
-            if not self._looks_closely or (given is not None and given.is_complex()):
+            # What is sampled has statistics that count them, of a step's first call, and but for complex numbers.
+            is_first = self.calls.counts[0] == 1
+            if not (self._looks_closely and is_first) or (given is not None and given.is_complex()):
                 with self._stopwatch, self._isolation.guard("looking at a loss"):
                     self._broken.look(given)
+                    if self._looks_closely and (count := self._broken.take()) is not None:
+                        self._on_broken_batch(self._last_step + 1, count)
         if not self._looks_closely:
             return
         if len(roots) != 1:
@@ -297,9 +302,12 @@ class TrainingObserver:
                 return
             if self.passes.mixed:
                 self._left_out += 1
-            else:
-                self._looked_at += 1
-                self._on_loss(view)
+                return
+            # With several terms, as of a GAN's judge, the targets of one say little, unless inputs are given back.
+            if view.facts.terms > 1 and not self.calls.was_given(view.targets):
+                view = replace(view, targets=None)
+            self._looked_at += view.targets is not None or view.order is not None
+            self._on_loss(view)
 
     def _check(self, step: int, *, looks: bool) -> None:
         invariants, passes = self._invariants, self.passes

@@ -36,7 +36,8 @@ class StepPasses:
 
     Attributes:
         scaler: The loop's GradScaler, if known.
-        unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped.
+        unrelated: Passes since the last step that did not belong to the model, or whose gradients were dropped and that
+            were not repeated.
         repeats: Whether the model has been called again with the batch of a pass of this step whose gradients were
             zeroed: sharpness-aware steps and the closures of LBFGS are no training of another model.
         is_scaled: Whether the pass that began last started from a loss that holds the scale of a GradScaler.
@@ -248,7 +249,7 @@ class StepPasses:
                         self.repeats = True
                     else:
                         self._undisturbed = -1
-                    others = self.unrelated + self._passes
+                    others = self.unrelated + (0 if self.repeats else self._passes)
                     self._forget()
                     self.unrelated = others
         scale = self._scale_of(roots) if self.scaler is not None or self._searches else None

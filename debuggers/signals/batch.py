@@ -32,6 +32,7 @@ EVALUATED_EVERY = 5
 """Steps at least between two calls without gradients that are looked at: a teacher is called at each."""
 _LIKELIHOODS = {"cross_entropy", "nll"}
 """One is the other of a model that ends in a log-softmax."""
+NON_FINITE_INPUTS = "inputs/non_finite"
 MOST_HELD = 1 << 22
 """Elements of an output that are held until its targets are known: of larger ones, some rows."""
 
@@ -46,7 +47,7 @@ class BatchSignals:
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
-        self._loss_kind, self._loss_classes, self._evaluated = "", 0, -EVALUATED_EVERY
+        self._loss_kind, self._loss_limit, self._loss_classes, self._evaluated = "", 1.0, 0, -EVALUATED_EVERY
         self._evaluation = _Evaluation()
         self._seen = _Seen()
         self._waiting: tuple[int, _Seen] | None = None
@@ -62,6 +63,7 @@ class BatchSignals:
         outputs: Any = None,
         targets: Any = None,
         loss_kind: str = "",
+        loss_limit: float = 1.0,
         loss_classes: int = 0,
         pairs: Mapping[str, torch.Tensor | None] | None = None,
         told: bool = False,
@@ -73,6 +75,7 @@ class BatchSignals:
             outputs: What it returned, or what its loss compares with the targets.
             targets: What the loss compares with the outputs.
             loss_kind: A kind of ``LossFacts``; ``""`` if it is not known; then that of the steps before.
+            loss_limit: That of ``LossFacts``, of a kind that is known.
             loss_classes: How many classes the loss chooses from; 0 if it is not known; then as at the steps before.
             pairs: Signals of a loss of pairs, 0-d, and as ``tie`` what it is where all outputs are equal, if that is
                 its baseline.
@@ -81,7 +84,8 @@ class BatchSignals:
         if is_capturing():
             return
         self._seen.ordering |= {name: value for name, value in (pairs or {}).items() if value is not None}
-        self._loss_kind = loss_kind or self._loss_kind
+        if loss_kind:
+            self._loss_kind, self._loss_limit = loss_kind, loss_limit
         self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._seen.inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
@@ -107,6 +111,10 @@ class BatchSignals:
             self._seen.inputs, self._seen.batch_size = {}, None
         if outputs:
             self._seen.outputs, self._seen.held, self._seen.agreement = {}, None, {}
+
+    def add_non_finite(self, count: int) -> None:
+        """Adds NaN and infinite values of a later call of the coming step, of which nothing else was looked at."""
+        self._seen.inputs[NON_FINITE_INPUTS] = self._seen.inputs.get(NON_FINITE_INPUTS, 0.0) + count
 
     def see_evaluation(self, step: int, outputs: torch.Tensor) -> None:
         """Takes outputs for inputs that are not trained on at a step, if they are the logits of classes."""
@@ -150,11 +158,20 @@ class BatchSignals:
                 values["counts"] = self._seen.columns.counts
             if self._seen.columns.values is not None:
                 values["values"] = self._seen.columns.values
-        loss_kind = self._loss_kind
+        loss = self._loss_kind, self._loss_limit
         self.forget()
         if values:
             deferred = DeferredValues(values)
-            self._arrivals.push(deferred, partial(self._take, step, time.time_ns(), loss_kind, deferred))
+            self._arrivals.push(deferred, partial(self._take, step, time.time_ns(), loss, deferred))
+
+    def end_without_step(self, step: int) -> None:
+        """Keeps of a batch that led to no step whether it is finite, if its inputs are not: that may have ended it."""
+        seen = self._seen.inputs | self._seen.outputs
+        self.forget()
+        values = {name: seen[name] for name in (NON_FINITE_INPUTS, "outputs/non_finite") if name in seen}
+        if values:
+            deferred = DeferredValues(values)
+            self._arrivals.push(deferred, partial(self._take_broken, step, time.time_ns(), deferred))
 
     def wait(self, step: int) -> None:
         """Ends a sampled step of which the loop may tell more: what was seen is kept until ``complete``."""
@@ -246,7 +263,12 @@ class BatchSignals:
         if not self._memory.were_trained_on(values["numbers"]):
             self._evaluation.add(step, time_ns, float(values["loss"]), rows)
 
-    def _take(self, step: int, time_ns: int, loss_kind: str, deferred: DeferredValues) -> None:
+    def _take_broken(self, step: int, time_ns: int, deferred: DeferredValues) -> None:
+        counts = {name: float(count) for name, count in deferred.resolve().items()}
+        if counts.get(NON_FINITE_INPUTS):
+            self._log.put(step, counts, time_ns)
+
+    def _take(self, step: int, time_ns: int, loss: tuple[str, float], deferred: DeferredValues) -> None:
         arrays = deferred.resolve()
         rows, columns, counts, goals = (arrays.pop(name, None) for name in ("rows", "columns", "counts", "values"))
         numbers = arrays.pop("inputs/rows", None)
@@ -260,7 +282,7 @@ class BatchSignals:
             if goals is not None:
                 self._memory.keep(goals)
             values |= self._memory.targets(rows, columns, np.zeros(0) if counts is None else counts)
-            values["baseline_loss"] = self._memory.baseline(loss_kind, values.pop("tie", np.nan))
+            values["baseline_loss"] = self._memory.baseline(*loss, tie=values.pop("tie", np.nan))
         elif "tie" in values:
             values["baseline_loss"] = values.pop("tie")
         self._log.put(step, values, time_ns)

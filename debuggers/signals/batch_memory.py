@@ -87,15 +87,15 @@ class BatchMemory:
         if len(self._values) < MOST_VALUES:
             self._values = np.concatenate([self._values, values[np.isfinite(values).all(1)]])
 
-    def baseline(self, loss_kind: str, tie: float = np.nan) -> float:
+    def baseline(self, loss_kind: str, limit: float = 1.0, *, tie: float = np.nan) -> float:
         """Returns the loss of the best constant output, in nats or squared units of the targets; NaN if unknown.
 
         For targets that are class indices the entropy of the classes, unless the loss is another one; for binary
         cross-entropy, and for soft margins, the mean of the columns' entropies; for the mean squared error the mean of
-        their variances; for absolute and Huber losses, with a limit of 1, the mean of the columns' least losses over
-        the targets remembered; for the hinge loss of one score, which is ``tie`` for scores of 0, that or the loss of
-        always the more frequent of 1 and -1; for that of several classes, with a margin of 1, that of equal scores, or
-        of one class that is first.
+        their variances; for absolute, Huber and smooth L1 losses, with the ``limit`` of ``LossFacts``, the mean of the
+        columns' least losses over the targets remembered; for the hinge loss of one score, which is ``tie`` for scores
+        of 0, that or the loss of always the more frequent of 1 and -1; for that of several classes, with a margin of 1,
+        that of equal scores, or of one class that is first.
         """
         number, total, squares = self._columns
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -112,7 +112,7 @@ class BatchMemory:
                 error = float(np.mean(np.where(variances > _CANCELLED * squares / number, variances, 0.0)))
                 return error if loss_kind == "mse" else float(np.sqrt(error))
             if loss_kind in _ABSOLUTE and len(self._values):
-                return float(np.mean([_least(column, loss_kind) for column in self._values.T]))
+                return float(np.mean([_least(column, loss_kind, limit) for column in self._values.T]))
             if loss_kind == "multi_margin":
                 shares = self._counts[self._counts > 0] / max(1.0, self._counts.sum())
                 return float(min(1 - 1 / len(shares), 1 - shares.max())) if len(shares) > 1 else np.nan
@@ -144,11 +144,11 @@ def _entropy(shares: Floats) -> Floats:
     return -shares * np.log(np.where(shares > 0, shares, 1.0))
 
 
-def _least(values: Floats, loss_kind: str) -> float:
+def _least(values: Floats, loss_kind: str, limit: float) -> float:
     """The mean loss of the best constant: the median, or for Huber's what lies between it and the mean."""
     middle, mean = float(np.median(values)), float(values.mean())
-    constants = [middle] if loss_kind == "l1" else np.linspace(middle, mean, 9)
-    distances = (np.abs(values - constant) for constant in constants)
-    if loss_kind == "l1":
-        return float(next(distances).mean())
-    return float(min(np.where(one < 1, one**2 / 2, one - 0.5).mean() for one in distances))
+    if loss_kind == "l1" or limit <= 0:
+        return float(np.abs(values - middle).mean())
+    distances = (np.abs(values - constant) for constant in np.linspace(middle, mean, 9))
+    least = min(np.where(one < limit, one**2 / 2, limit * (one - limit / 2)).mean() for one in distances)
+    return float(least if loss_kind == "huber" else least / limit)

@@ -16,7 +16,7 @@ from debuggers.instrumentation.joined_optimizers import learning_rates, rounds_o
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.measurement.summary_table import SummaryTable
-from debuggers.signals.batch import BatchSignals
+from debuggers.signals.batch import NON_FINITE_INPUTS, BatchSignals
 from debuggers.signals.clipping import ClippingSignals
 from debuggers.signals.deferred_values import DeferredValues
 from debuggers.signals.judge import SignalJudge
@@ -115,8 +115,11 @@ class Signals:
                 self._batch.see(**seen)
 
     def broken_batch(self, step: int, count: int) -> None:
-        """Takes how many inputs were NaN or infinite at a step that is not sampled, whose loss is not finite."""
-        self._log.put(step, {"inputs/non_finite": float(count)})
+        """Takes how many inputs of a call not sampled were NaN or infinite, at a step whose loss is not finite."""
+        if self.is_sampled:
+            self._batch.add_non_finite(count)
+        else:
+            self._log.put(step, {NON_FINITE_INPUTS: float(count)})
 
     def evaluation(self, step: int, outputs: torch.Tensor) -> None:
         """Takes the outputs of a call without gradients after a step, where those of a training are logits."""
@@ -247,6 +250,8 @@ class Signals:
 
     def close(self) -> None:
         """Removes every hook, and takes what is on its way; waits for the device. A second call does nothing."""
+        with self._isolation.guard("looking at the last batch"):
+            self._batch.end_without_step(self._last_step + 1 if self._count else 0)
         self.pause()
         self._weights.end_step()
         self.drain()

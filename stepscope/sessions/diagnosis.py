@@ -162,18 +162,18 @@ class SessionDiagnosis:
 
     def _see_loss(self, view: LossView) -> None:
         if self.signals is not None:
-            # With several terms, as of a GAN's judge, the targets of one say little, unless inputs are given back.
-            is_told = view.facts.terms == 1 or (
-                self.observer is not None and self.observer.calls.was_given(view.targets)
-            )
-            targets = view.targets if is_told else None
             shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
             classes = shape[1] if len(shape) > 1 else 0
             pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}
             # A loop may call the model for something else, too: the loss's own call is what its targets belong to.
-            outputs = None if targets is None else view.outputs
+            outputs = None if view.targets is None else view.outputs
             self.signals.batch(
-                outputs=outputs, targets=targets, loss_kind=view.facts.kind, loss_classes=classes, pairs=pairs
+                outputs=outputs,
+                targets=view.targets,
+                loss_kind=view.facts.kind,
+                loss_limit=view.facts.limit,
+                loss_classes=classes,
+                pairs=pairs,
             )
 
     def step(

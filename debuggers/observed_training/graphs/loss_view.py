@@ -165,6 +165,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         broadcast=broadcast,
         weighted=term.weighted or _has_weights(term),
         positive_weight=_positive_weight(term),
+        limit=_limit(term),
         ignored=_ignored(term),
     )
     sign = term.difference_sign if difference is not None else 0
@@ -236,6 +237,13 @@ def _positive_weight(term: Term) -> float:
     """The weight of positive targets; 1 where there is none, or several, or where it lies on a device."""
     weight = None if term.comparison is None else number_on_host(saved_value(term.comparison, "pos_weight"))
     return 1.0 if weight is None else weight
+
+
+def _limit(term: Term) -> float:
+    """The error from which one of torch's own losses grows as the error itself; 1 where it has none."""
+    name = {"huber": "delta", "smooth_l1": "beta"}.get(term.kind)
+    value = None if name is None or term.comparison is None else saved_value(term.comparison, name)
+    return value if isinstance(value, float) else 1.0
 
 
 def _ignored(term: Term) -> int | None:

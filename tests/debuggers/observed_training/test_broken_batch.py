@@ -67,3 +67,42 @@ def test_complex_inputs_are_looked_at(step):
 
     cause = session.report().causes[0]
     assert (cause.code, cause.since_step) == ("non_finite_inputs", step)
+
+
+def test_the_batch_of_a_steps_second_call_is_looked_at_where_steps_are_sampled():
+    """Micro-batches, of which statistics describe the first."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for number in range(12):
+            optimizer.zero_grad()
+            for part in range(2):
+                inputs, targets = torch.randn(8, 4), torch.randint(0, 3, (8,))
+                if (number, part) == (5, 1):
+                    inputs[2, 1] = torch.nan
+                (nn.functional.cross_entropy(model(inputs), targets) / 2).backward()
+            optimizer.step()
+
+    cause = session.report().causes[0]
+    assert (cause.code, cause.since_step) == ("non_finite_inputs", 5)
+
+
+def test_a_batch_that_ends_the_training_is_looked_at():
+    """A distribution refuses parameters that are NaN, so that no loss ever shows them."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    session = stepscope.watch(model, optimizer)
+    with pytest.raises(ValueError, match="Normal"):
+        for number in range(9):
+            inputs = torch.randn(8, 4)
+            if number == 7:
+                inputs[2, 1] = torch.nan
+            optimizer.zero_grad()
+            (-torch.distributions.Normal(model(inputs), 1.0).log_prob(inputs[:, :1])).mean().backward()
+            optimizer.step()
+    session.close()
+
+    cause = session.report().causes[0]
+    assert (cause.code, cause.since_step, cause.against) == ("non_finite_inputs", 7, ())

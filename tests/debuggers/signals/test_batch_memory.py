@@ -1,5 +1,7 @@
 """The loss of the best constant output, against a search over all constants."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -8,27 +10,34 @@ from torch.nn import functional
 from debuggers.signals.batch_memory import BatchMemory
 from debuggers.signals.batch_statistics import target_statistics
 
-LOSSES = {"mse": functional.mse_loss, "l1": functional.l1_loss, "smooth_l1": functional.smooth_l1_loss,
-          "huber": functional.huber_loss}  # fmt: skip
+LOSSES = {
+    ("mse", 1.0): functional.mse_loss,
+    ("l1", 1.0): functional.l1_loss,
+    ("smooth_l1", 1.0): functional.smooth_l1_loss,
+    ("smooth_l1", 0.25): partial(functional.smooth_l1_loss, beta=0.25),
+    ("smooth_l1", 0.0): partial(functional.smooth_l1_loss, beta=0.0),
+    ("huber", 1.0): functional.huber_loss,
+    ("huber", 3.0): partial(functional.huber_loss, delta=3.0),
+}
 
 
-def baseline(batches, kind):
+def baseline(batches, kind, limit=1.0):
     memory = BatchMemory()
     for batch in batches:
         _, columns = target_statistics(batch, len(batch), None)
         memory.keep(columns.values.numpy())
         memory.targets(columns.rows.numpy(), columns.sums.numpy(), columns.counts.numpy())
-    return memory.baseline(kind)
+    return memory.baseline(kind, limit)
 
 
-@pytest.mark.parametrize("kind", LOSSES)
-def test_the_loss_of_the_best_constant_is_known(kind):
+@pytest.mark.parametrize(("kind", "limit"), LOSSES)
+def test_the_loss_of_the_best_constant_is_known(kind, limit):
     torch.manual_seed(0)
     targets = 3 * torch.distributions.Gamma(2.0, 1.0).sample((20, 32, 1)) + 5
     values = targets.flatten()
-    least = min(float(LOSSES[kind](torch.full_like(values, one), values)) for one in np.linspace(5, 20, 400))
+    least = min(float(LOSSES[kind, limit](torch.full_like(values, one), values)) for one in np.linspace(5, 20, 400))
 
-    assert baseline(targets, kind) == pytest.approx(least, rel=0.01)
+    assert baseline(targets, kind, limit) == pytest.approx(least, rel=0.01)
 
 
 def test_columns_have_constants_of_their_own():

@@ -121,6 +121,12 @@ REGRESSIONS = {
 }
 
 
+def test_the_error_from_which_a_loss_grows_as_the_error_is_known():
+    assert viewed(lambda o: functional.huber_loss(o, VALUES, delta=0.5), units=1).facts.limit == 0.5
+    assert viewed(lambda o: functional.smooth_l1_loss(o, VALUES, beta=2.0), units=1).facts.limit == 2.0
+    assert viewed(lambda o: functional.l1_loss(o, VALUES), units=1).facts.limit == 1.0
+
+
 @pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in REGRESSIONS.items() for name in names])
 def test_losses_of_values_are_told_apart(kind, name):
     view = viewed(REGRESSIONS[kind][name], units=1)
