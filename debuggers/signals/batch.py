@@ -50,6 +50,8 @@ class BatchSignals:
         self._loss_kind, self._loss_limit, self._loss_classes, self._evaluated = "", 1.0, 0, -EVALUATED_EVERY
         self._evaluation = _Evaluation()
         self._seen = _Seen()
+        self._non_finite = 0
+        """Values of other calls than that which was looked at."""
         self._waiting: tuple[int, _Seen] | None = None
 
     def forget(self) -> None:
@@ -113,8 +115,8 @@ class BatchSignals:
             self._seen.outputs, self._seen.held, self._seen.agreement = {}, None, {}
 
     def add_non_finite(self, count: int) -> None:
-        """Adds NaN and infinite values of a later call of the coming step, of which nothing else was looked at."""
-        self._seen.inputs[NON_FINITE_INPUTS] = self._seen.inputs.get(NON_FINITE_INPUTS, 0.0) + count
+        """Adds NaN and infinite values of another call since the last step, of which nothing else was looked at."""
+        self._non_finite += count
 
     def see_evaluation(self, step: int, outputs: torch.Tensor) -> None:
         """Takes outputs for inputs that are not trained on at a step, if they are the logits of classes."""
@@ -152,6 +154,7 @@ class BatchSignals:
         values = (
             self._seen.inputs | self._seen.outputs | self._seen.targets | self._seen.agreement | self._seen.ordering
         )
+        self._add_others(values)
         if self._seen.columns is not None:
             values |= {"rows": self._seen.columns.rows, "columns": self._seen.columns.sums}
             if self._seen.columns.counts is not None:
@@ -167,6 +170,7 @@ class BatchSignals:
     def end_without_step(self, step: int) -> None:
         """Keeps of a batch that led to no step whether it is finite, if its inputs are not: that may have ended it."""
         seen = self._seen.inputs | self._seen.outputs
+        self._add_others(seen)
         self.forget()
         values = {name: seen[name] for name in (NON_FINITE_INPUTS, "outputs/non_finite") if name in seen}
         if values:
@@ -189,6 +193,11 @@ class BatchSignals:
             self.end_step(step)
         finally:
             self._seen = coming
+
+    def _add_others(self, values: Statistics) -> None:
+        if self._non_finite:
+            values[NON_FINITE_INPUTS] = values.get(NON_FINITE_INPUTS, 0.0) + self._non_finite
+            self._non_finite = 0
 
     def _see_inputs(self, tensors: list[torch.Tensor]) -> None:
         # Those on another device, such as lengths on the host, say little, and would have to be copied.

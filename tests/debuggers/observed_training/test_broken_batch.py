@@ -106,3 +106,26 @@ def test_a_batch_that_ends_the_training_is_looked_at():
 
     cause = session.report().causes[0]
     assert (cause.code, cause.since_step, cause.against) == ("non_finite_inputs", 7, ())
+
+
+def test_the_batch_of_a_closures_later_call_is_looked_at():
+    """Within the optimizer's step, after the session has seen it begin."""
+    torch.manual_seed(0)
+    model, targets, calls = nn.Linear(4, 3), torch.randint(0, 3, (8,)), iter(range(100))
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(12):
+            inputs = torch.randn(8, 4)
+
+            def closure(inputs=inputs):
+                optimizer.zero_grad()
+                given = inputs.clone()
+                if next(calls) == 9:
+                    given[2, 1] = torch.nan
+                loss = nn.functional.cross_entropy(model(given), targets)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+
+    assert session.report().causes[0].code == "non_finite_inputs"
