@@ -7,7 +7,7 @@ from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
-from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, SMALL_RATIO, threw_weights
+from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, threw_weights
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import EARLY, Progress, progress_of
@@ -176,7 +176,7 @@ def _are_samples(loss: LossFacts) -> bool:
 
 
 def loss_sum_not_mean(evidence: Evidence) -> Argument:
-    """The loss is the sum over the batch and nothing divides it: gradients grow with the batch."""
+    """The loss is the sum over the batch, nothing divides it, and updates are large: gradients grow with the batch."""
     argument = Argument("loss_sum_not_mean")
     loss = evidence.facts.loss
     rows = evidence["inputs/batch_size"].median(float(loss.outputs_shape[0]) if loss and loss.outputs_shape else 0.0)
@@ -188,11 +188,9 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
     progress = progress_of(evidence)
     divides = evidence.facts.optimizer.startswith(ADAPTIVE)
     ratio = evidence["update_ratio"].finite
-    is_tiny = 0 < ratio.median() < SMALL_RATIO and float(ratio.values.max()) < LARGE_RATIO
-    if is_tiny:
-        argument.against(
-            STRONG, f"updates change weights by only {ratio.median():.1g} of their size, in spite of the sum"
-        )
+    largest = float(ratio.values.max(initial=0.0))
+    if 0 < largest < LARGE_RATIO:  # the rate is one for a sum
+        argument.against(STRONG, f"no update changes weights by more than {largest:.1g} of their size")
     elif not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
     if not divides and len(ratio) and float(ratio.values[:10].max()) > 0.1:
