@@ -100,7 +100,9 @@ def test_a_batch_that_ends_the_training_is_looked_at():
             if number == 7:
                 inputs[2, 1] = torch.nan
             optimizer.zero_grad()
-            (-torch.distributions.Normal(model(inputs), 1.0).log_prob(inputs[:, :1])).mean().backward()
+            (
+                -torch.distributions.Normal(model(inputs), 1.0, validate_args=True).log_prob(inputs[:, :1])
+            ).mean().backward()
             optimizer.step()
     session.close()
 
