@@ -73,7 +73,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         argument.add(0.55, found[1], since=found[0])
     if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
         are_thrown = progress.highest - progress.first > RISEN * abs(progress.first) or typical > LARGE_RATIO
-        _add_damage(argument, evidence, are_thrown=are_thrown)
+        _add_damage(argument, evidence, progress, are_thrown=are_thrown)
     if (carried := _carried_past(evidence)) is not None:
         argument.add(0.6, carried[1], since=carried[0])
     cosine = evidence["gradient_cosine"].finite
@@ -289,12 +289,13 @@ def _update_of_most(evidence: Evidence, step: int) -> float:
     return float(np.median(largest)) if len(largest) > 1 else 0.0
 
 
-def _add_damage(argument: Argument, evidence: Evidence, *, are_thrown: bool) -> None:
+def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, are_thrown: bool) -> None:
     """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew."""
     if (found := died(evidence)) is not None:
         name, series = found
+        known = len(evidence["baseline_loss"]) > 0  # else nobody knows how little was learnt
         argument.add(
-            0.55,
+            0.55 if known or progress.fell < GOT_ON else MODERATE,
             f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.last:.0%} at "
             "the end",
             since=int(evidence["loss"].steps[0]),

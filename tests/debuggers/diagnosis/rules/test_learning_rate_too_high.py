@@ -222,3 +222,16 @@ def test_a_momentum_near_one_carries_weights_past_the_valley(optimizer, lowest, 
     if is_one:
         assert "adds up 100 gradients, as a rate of 5 would" in found[0].evidence[0]
         assert found[0].advice == "momentum: 0.99 → 0.9, or a learning rate of 0.003."
+
+
+@pytest.mark.parametrize(
+    ("baseline", "last", "is_one"), [(True, 1.3, True), (False, 1.3, False), (False, 1.9, True)], ids=str
+)
+def test_units_that_died_show_harm_only_where_little_was_learnt(baseline, last, is_one):
+    """How little that was is not known of a loss without a baseline that has fallen."""
+    signals = {"baseline_loss": np.full(STEPS, 2.3)} if baseline else {}
+    found = evidence(
+        facts=Facts(steps=STEPS), loss=np.linspace(2.0, last, STEPS), update_ratio=np.r_[0.05, np.full(STEPS - 1, 0.01)],
+        tensors={"dead_units": {"0": np.linspace(0.05, 0.7, STEPS)}}, **signals,
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found) if cause.is_likely]) == is_one
