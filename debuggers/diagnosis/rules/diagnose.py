@@ -95,7 +95,12 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
     "shape_broadcast": (*_STUCK, "wrong_output_or_loss"),
     "flipped_loss_sign": ("learning_rate_too_high", *_TOO_LARGE, *_STUCK, "wrong_output_or_loss", "loss_sum_not_mean"),
     "poor_initialization": (*_TOO_LARGE, "learning_rate_too_high", "vanishing_gradients", *_STUCK, "unbroken_symmetry"),
-    "unbroken_symmetry": (*_STUCK, "poor_initialization", "dead_units"),
+    "unbroken_symmetry": (
+        *_STUCK,
+        "poor_initialization",
+        "dead_units",
+        "learning_rate_too_high",  # beside equal weights, which are mostly small, no update is
+    ),
     "vanishing_gradients": (
         "learning_rate_too_low",
         "labels_unrelated",

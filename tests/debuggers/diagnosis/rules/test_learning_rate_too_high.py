@@ -231,7 +231,8 @@ def test_units_that_died_show_harm_only_where_little_was_learnt(baseline, last, 
     """How little that was is not known of a loss without a baseline that has fallen."""
     signals = {"baseline_loss": np.full(STEPS, 2.3)} if baseline else {}
     found = evidence(
-        facts=Facts(steps=STEPS), loss=np.linspace(2.0, last, STEPS), update_ratio=np.r_[0.05, np.full(STEPS - 1, 0.01)],
+        facts=Facts(steps=STEPS), loss=np.linspace(2.0, last, STEPS),
+        update_ratio=np.r_[0.05, np.full(STEPS - 1, 0.01)],
         tensors={"dead_units": {"0": np.linspace(0.05, 0.7, STEPS)}}, **signals,
     )  # fmt: skip
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found) if cause.is_likely]) == is_one

@@ -100,3 +100,14 @@ def test_channels_that_begin_with_one_decay_are_told_apart_by_other_weights_of_t
         ),
     )
     assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("similar", "first"), [(1.0, "unbroken_symmetry"), (0.0, "learning_rate_too_high")])
+def test_updates_are_large_beside_weights_that_are_equal_and_small(similar, first):
+    ratios = np.r_[6.0, np.full(11, 0.3)]
+    found = Evidence(
+        series={"loss": Series(STEPS, np.r_[2.3, np.full(11, 9.0)]), "update_ratio": Series(STEPS, ratios)},
+        tensors={"unit_similarity": {"fc0.weight": Series(STEPS, np.full(12, similar))}},
+        facts=Facts(steps=12, parameters=(ParameterFacts(name="fc0.weight", shape=(8, 8), mean=0.01),)),
+    )
+    assert diagnose(found)[0].code == first
