@@ -5,6 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.initial_weights import entering_first_layer
 from debuggers.diagnosis.derived.input_kinds import are_codes
+from debuggers.diagnosis.derived.updates import threw_weights
 from debuggers.diagnosis.derived.visits import MOSTLY_EQUAL
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
@@ -109,7 +110,7 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     if argument.cause is not None and progress is not None:
         if progress.failed or progress.learnt < 0.3:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress.learnt > 0.9:
+        elif progress.learnt > 0.9 and not threw_weights(evidence):  # what jumped first falls by much
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
     first = next(
         (layer for layer in evidence.facts.layers if layer.kind not in ("Flatten", "Identity", "Unflatten")), None

@@ -71,3 +71,11 @@ def test_values_that_are_standardised_as_a_whole_leave_features_of_other_units_a
     causes = diagnose(told)
     assert [cause.code for cause in causes] == found
     assert not found or causes[0].advice.startswith("Standardise each feature with its own mean")
+
+
+@pytest.mark.parametrize(("largest", "is_one"), [(0.9, False), (300.0, True)])
+def test_a_loss_that_falls_from_where_a_first_update_threw_it_excuses_no_inputs(largest, is_one):
+    signals = {"inputs/mean": np.full(STEPS, 3e3), "inputs/std": np.full(STEPS, 1e3)}
+    ratios = np.r_[largest, np.full(STEPS - 1, 0.01)]
+    found = evidence(facts=Facts(steps=STEPS), loss=np.geomspace(1e8, 1e3, STEPS), update_ratio=ratios, **signals)
+    assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
