@@ -107,7 +107,7 @@ def factors_by_turns(watch: Watch, *, seed: int) -> float:
         torch.optim.Adam([*model.pages.parameters(), *model.page.parameters()], lr=0.04),
         torch.optim.Adam([*model.places.parameters(), *model.place.parameters()], lr=0.04),
     ]
-    session = watch(model, None)  # two optimizers take turns
+    session = watch(model, sides)
     for step, (pairs, ink) in enumerate(data.batches(256, 300)):
         optimizer = sides[step // 10 % 2]
         model.zero_grad()
