@@ -30,6 +30,8 @@ class KnownLosses:
         self._counts: Counter[LossFacts] = Counter()
         self.factor = 1.0
         self.targets: BatchFacts | None = None
+        self._looked_at = self._left_out = 0
+        self._was_mixed = False
 
     def see(self, view: LossView, outputs: torch.Tensor | None, scale: float) -> LossView:
         """Takes a loss, and returns it without the loss scale, and with the targets that follow from the outputs."""
@@ -43,6 +45,33 @@ class KnownLosses:
         if view.targets is not None:
             self.see_targets(view.targets)
         return view
+
+    def choose(self, view: LossView, *, mixed: bool, gives_back: bool) -> LossView | None:
+        """Returns what is to be looked at of a loss; None for one that may be another model's.
+
+        With several terms, as of a GAN's judge, the targets of one say little, unless inputs are given back.
+
+        Args:
+            view: The loss, as ``see`` returned it.
+            mixed: Whether another model's passes may come between.
+            gives_back: Whether the targets are the inputs.
+        """
+        if mixed:
+            self._left_out += 1
+            return None
+        if view.facts.terms > 1 and not gives_back:
+            view = replace(view, targets=None)
+        self._looked_at += view.targets is not None or view.order is not None
+        return view
+
+    def step_ends(self, *, mixed: bool) -> None:
+        """Says that a step has ended, and whether another model's passes may have come before it."""
+        self._was_mixed = mixed
+
+    @property
+    def left_out_targets(self) -> bool:
+        """Whether no targets were looked at, or those of few losses, to the end."""
+        return not self._looked_at or (self._was_mixed and self._left_out > self._looked_at)
 
     def see_targets(self, targets: torch.Tensor) -> None:
         """Takes targets."""
@@ -83,22 +112,18 @@ def _with_targets(view: LossView, outputs: torch.Tensor | None) -> LossView:
         return replace(view, targets=torch.where(follow, targets, torch.nan))
 
 
-def not_told(
-    told: Container[str], losses: KnownLosses, inputs: BatchFacts | None, *, left_out: bool = False
-) -> tuple[str, ...]:
+def not_told(told: Container[str], losses: KnownLosses, inputs: BatchFacts | None) -> tuple[str, ...]:
     """Returns what a session neither saw nor was told, with the argument that would tell it.
 
     Args:
         told: The names of the arguments that the loop gave.
         losses: What was seen of losses and targets.
         inputs: The first inputs.
-        left_out: Whether the targets of most losses were left out: there are others beside them in one loss, or they
-            may be those of another model's training.
     """
     missing = []
     if losses.usual is None and "loss" not in told:
         missing.append("the loss's graph was not seen (pass the loss as session.step(loss))")
-    if left_out and "targets" not in told:
+    if losses.left_out_targets and "targets" not in told:
         missing.append("no targets were seen (pass them as session.step(targets=targets))")
     if inputs is None and "inputs" not in told:
         missing.append("no inputs were seen (pass them as session.step(inputs=inputs))")

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from msgspec.structs import replace as with_fields
@@ -118,8 +117,8 @@ class TrainingObserver:
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
         self._looks_closely = is_sampled(0)
-        self._clipped = self._others = self._joined = self._looked_at = self._left_out = 0
-        self._precision, self._was_mixed = "", False
+        self._clipped = self._others = self._joined = 0
+        self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
         self.clippings = Clippings(
@@ -251,12 +250,7 @@ class TrainingObserver:
                 mixed_precision=self._precision or narrow,
                 clips=2 * self._clipped > self._steps,
                 invariants=self._invariants.facts(),
-                not_told=not_told(
-                    self._told,
-                    self._losses,
-                    self.calls.inputs,
-                    left_out=not self._looked_at or (self._was_mixed and self._left_out > self._looked_at),
-                ),
+                not_told=not_told(self._told, self._losses, self.calls.inputs),
                 error=self.error,
                 world_size=world_size(),
             ),
@@ -300,14 +294,9 @@ class TrainingObserver:
             alternates = self._rounds is not None and self._rounds.alternates
             if view is None or self.passes.repeats or alternates:
                 return
-            if self.passes.mixed:
-                self._left_out += 1
-                return
-            # With several terms, as of a GAN's judge, the targets of one say little, unless inputs are given back.
-            if view.facts.terms > 1 and not self.calls.was_given(view.targets):
-                view = replace(view, targets=None)
-            self._looked_at += view.targets is not None or view.order is not None
-            self._on_loss(view)
+            chosen = self._losses.choose(view, mixed=self.passes.mixed, gives_back=self.calls.was_given(view.targets))
+            if chosen is not None:
+                self._on_loss(chosen)
 
     def _check(self, step: int, *, looks: bool) -> None:
         invariants, passes = self._invariants, self.passes
@@ -353,7 +342,7 @@ class TrainingObserver:
         unscaled = unscaling_changes(self.passes.scaler, *members_of(self._optimizer))
         others = self.passes.unrelated > 0 or (self._rounds is not None and self._rounds.alternates)
         self._clipped += self.passes.step_ends() > unscaled
-        self._was_mixed = self.passes.mixed
+        self._losses.step_ends(mixed=self.passes.mixed)
         self._others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)
         if acted is not None:

@@ -11,27 +11,23 @@ import numpy as np
 from debuggers.host_arrays.graph_capture import is_capturing
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
-from debuggers.signals.agreement import Aligned, agreement, align, mean_entropy
+from debuggers.signals.agreement import Aligned, agreement, align
 from debuggers.signals.batch_memory import BatchMemory
 from debuggers.signals.batch_statistics import (
     Statistics,
     TargetColumns,
     input_statistics,
     output_statistics,
-    sampled_positions,
     target_statistics,
 )
 from debuggers.signals.deferred_values import DeferredValues
 from debuggers.signals.duplicate_rows import duplicates_elsewhere
+from debuggers.signals.evaluations import EvaluationSignals
 from debuggers.signals.sampling import usable
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 
-EVALUATED_EVERY = 5
-"""Steps at least between two calls without gradients that are looked at: a teacher is called at each."""
-_LIKELIHOODS = {"cross_entropy", "nll"}
-"""One is the other of a model that ends in a log-softmax."""
 NON_FINITE_INPUTS = "inputs/non_finite"
 MOST_HELD = 1 << 22
 """Elements of an output that are held until its targets are known: of larger ones, some rows."""
@@ -42,13 +38,16 @@ class BatchSignals:
 
     Of what is found by itself the first counts, of what a loop tells the last, which takes the place of what was found.
     But of as many values, those that the loss itself compares count: a loop may tell them in another unit.
+
+    Attributes:
+        evaluations: Takes the calls without gradients.
     """
 
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
-        self._loss_kind, self._loss_limit, self._loss_classes, self._evaluated = "", 1.0, 0, -EVALUATED_EVERY
-        self._evaluation = _Evaluation()
+        self._loss_kind, self._loss_limit, self._loss_classes = "", 1.0, 0
+        self.evaluations = EvaluationSignals(log, arrivals, self._memory)
         self._seen = _Seen()
         self._non_finite = 0
         """Values of other calls than that which was looked at."""
@@ -88,6 +87,7 @@ class BatchSignals:
         self._seen.ordering |= {name: value for name, value in (pairs or {}).items() if value is not None}
         if loss_kind:
             self._loss_kind, self._loss_limit = loss_kind, loss_limit
+            self.evaluations.loss_kind = loss_kind
         self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._seen.inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
@@ -117,36 +117,6 @@ class BatchSignals:
     def add_non_finite(self, count: int) -> None:
         """Adds NaN and infinite values of another call since the last step, of which nothing else was looked at."""
         self._non_finite += count
-
-    def see_evaluation(self, step: int, outputs: torch.Tensor) -> None:
-        """Takes outputs for inputs that are not trained on at a step, if they are the logits of classes."""
-        is_wanted = self._loss_kind == "cross_entropy" and step >= self._evaluated + EVALUATED_EVERY
-        values = usable(outputs) if is_wanted else None
-        if values is None or values.ndim != 2 or values.shape[1] < 2 or is_capturing():
-            return
-        self._evaluated = step
-        with quiet_computation(values.device.type):
-            deferred = DeferredValues({"evaluation/entropy": mean_entropy(sampled_positions(values))})
-        self._arrivals.push(deferred, partial(self._take_evaluation, step, time.time_ns(), deferred))
-
-    def see_evaluation_loss(self, step: int, kind: str, mean: torch.Tensor, rows: int, numbers: torch.Tensor) -> None:
-        """Takes the mean loss of a call without gradients after a step, if it is of the training's kind.
-
-        ``evaluation/loss`` is the mean over the rows of all calls up to the next step but those of rows that were
-        trained on, which ``numbers`` tell; see ``numbers_of_rows``.
-        """
-        alike = kind == self._loss_kind or {kind, self._loss_kind} == _LIKELIHOODS
-        if not alike or is_capturing():
-            return
-        with quiet_computation(mean.device.type):
-            deferred = DeferredValues({"loss": mean.reshape(()), "numbers": numbers})
-        self._arrivals.push(deferred, partial(self._take_evaluation_loss, step, time.time_ns(), rows, deferred))
-
-    def evaluation_ends(self) -> None:
-        """Keeps and emits the loss of the calls since the last step."""
-        known, self._evaluation = self._evaluation, _Evaluation()
-        if known.rows:
-            self._log.put(known.step, {"evaluation/loss": known.total / known.rows}, known.time_ns)
 
     def end_step(self, step: int) -> None:
         """Ends a sampled step: keeps and emits what was seen, as soon as it is on the host."""
@@ -262,16 +232,6 @@ class BatchSignals:
         with quiet_computation(output.device.type):
             return output[::stride].clone(), stride  # a view would keep all of it
 
-    def _take_evaluation(self, step: int, time_ns: int, deferred: DeferredValues) -> None:
-        self._log.put(step, {name: float(value) for name, value in deferred.resolve().items()}, time_ns)
-
-    def _take_evaluation_loss(self, step: int, time_ns: int, rows: int, deferred: DeferredValues) -> None:
-        values = deferred.resolve()
-        if step != self._evaluation.step:
-            self.evaluation_ends()
-        if not self._memory.were_trained_on(values["numbers"]):
-            self._evaluation.add(step, time_ns, float(values["loss"]), rows)
-
     def _take_broken(self, step: int, time_ns: int, deferred: DeferredValues) -> None:
         counts = {name: float(count) for name, count in deferred.resolve().items()}
         if counts.get(NON_FINITE_INPUTS):
@@ -311,21 +271,6 @@ class _Seen:
     held: tuple[torch.Tensor, int] | None = None
     goals: torch.Tensor | None = None
     compared: torch.Tensor | None = None
-
-
-@dataclass(slots=True)
-class _Evaluation:
-    """The calls without gradients after one step: the sum of their losses over their rows."""
-
-    step: int = -1
-    time_ns: int = 0
-    total: float = 0.0
-    rows: int = 0
-
-    def add(self, step: int, time_ns: int, mean: float, rows: int) -> None:
-        self.step, self.time_ns = step, time_ns
-        self.total += mean * rows
-        self.rows += rows
 
 
 def _are_values(goals: torch.Tensor, others: torch.Tensor | None) -> bool:

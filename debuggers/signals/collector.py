@@ -123,11 +123,11 @@ class Signals:
 
     def evaluation(self, step: int, outputs: torch.Tensor) -> None:
         """Takes the outputs of a call without gradients after a step, where those of a training are logits."""
-        self._batch.see_evaluation(step, outputs)
+        self._batch.evaluations.see(step, outputs)
 
     def evaluation_loss(self, step: int, kind: str, mean: torch.Tensor, rows: int, numbers: torch.Tensor) -> None:
-        """Takes the mean loss of a call without gradients after a step; see ``BatchSignals.see_evaluation_loss``."""
-        self._batch.see_evaluation_loss(step, kind, mean, rows, numbers)
+        """Takes the mean loss of a call without gradients after a step; see ``EvaluationSignals.see_loss``."""
+        self._batch.evaluations.see_loss(step, kind, mean, rows, numbers)
 
     def backward_ends(self) -> None:
         """Says that a backward pass of the training has ended."""
@@ -245,7 +245,7 @@ class Signals:
         """Takes what is on its way; waits for the device."""
         with self._stopwatch, self._isolation.guard("waiting for the device"):
             self._arrivals.drain()
-            self._batch.evaluation_ends()
+            self._batch.evaluations.end()
         self.judge_noted()
 
     def close(self) -> None:
