@@ -187,6 +187,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         clips: Whether the loop clips gradients.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.
+        gaps: The gaps of the session's coverage at its end; empty before it.
         first_nans: Where the first NaN came from, one sentence for each answer of a replayed step.
         error: The exception that ended the training, in one line.
         world_size: Number of ranks.
@@ -217,7 +218,13 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     clips: bool = False
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
     first_nans: tuple[str, ...] = ()
     error: str = ""
     world_size: int = 1
     probes: dict[str, dict[str, Any]] = {}
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What was not checked: the gaps of the session's coverage, and what it neither saw nor was told."""
+        return tuple(dict.fromkeys((*self.gaps, *self.not_told)))

@@ -120,10 +120,16 @@ def not_told(told: Container[str], losses: KnownLosses, inputs: BatchFacts | Non
         losses: What was seen of losses and targets.
         inputs: The first inputs.
     """
-    missing = []
-    if losses.usual is None and "loss" not in told:
-        missing.append("the loss's graph was not seen (pass the loss as session.step(loss))")
-    if losses.left_out_targets and "targets" not in told:
+    missing, usual = [], losses.usual
+    terms = 0 if usual is None else max(usual.terms, len(usual.parts))
+    if usual is None:
+        missing.append("the loss's graph was not seen")
+    elif not usual.kind and not usual.parts:
+        missing.append("the loss is of no known kind")
+    if "targets" in told:
+        if terms > 1:
+            missing.append(f"the loss has {terms} terms, and the targets of one were passed")
+    elif losses.left_out_targets:
         missing.append("no targets were seen (pass them as session.step(targets=targets))")
     if inputs is None and "inputs" not in told:
         missing.append("no inputs were seen (pass them as session.step(inputs=inputs))")

@@ -29,11 +29,15 @@ from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.observed_training.unused_gradients import UnusedGradients
 from debuggers.signals.sampled_steps import is_sampled
+from debuggers.signals.sampling import usable
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import unscaling_changes
 from debuggers.torch_internals.optimizers import held_parameters
+from debuggers.utils import tensors_in
 
 _EVAL_MODE = "eval_mode_in_training"
+_FEW_DROPPED = 5
+"""Backward passes that no step follows, of which nothing is said: those of skipped steps and of a probe."""
 _SCHEDULED = 10
 """The step at which the scheduler is looked for."""
 _OFTEN = 10
@@ -117,7 +121,7 @@ class TrainingObserver:
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._steps, self._last_step = 0, -1
         self._looks_closely = is_sampled(0)
-        self._clipped = self._others = self._joined = 0
+        self._clipped = self._others = self._joined = self._dropped = 0
         self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
@@ -170,8 +174,12 @@ class TrainingObserver:
         return None
 
     def tell(self, **told: Any) -> None:
-        """Takes the first batch's tensors that a loop told: ``loss``, ``inputs``, ``outputs`` or ``targets``."""
-        self._told.update(name for name, value in told.items() if value is not None)
+        """Takes what a loop told of its batch: ``loss``, ``inputs``, ``outputs`` or ``targets``.
+
+        Tensors that hold nothing to look at, such as sparse ones, tell nothing.
+        """
+        new = {name: value for name, value in told.items() if value is not None and name not in self._told}
+        self._told.update(name for name, value in new.items() if name == "loss" or any(map(_says, tensors_in(value))))
         tensor = told.get("targets")
         if isinstance(tensor, torch.Tensor):
             self._losses.see_targets(tensor)
@@ -250,12 +258,20 @@ class TrainingObserver:
                 mixed_precision=self._precision or narrow,
                 clips=2 * self._clipped > self._steps,
                 invariants=self._invariants.facts(),
-                not_told=not_told(self._told, self._losses, self.calls.inputs),
+                not_told=(*not_told(self._told, self._losses, self.calls.inputs), *self._not_judged()),
                 error=self.error,
                 world_size=world_size(),
             ),
             **known,
         )
+
+    def _not_judged(self) -> list[str]:
+        """What other backward passes than those of the steps keep from being judged."""
+        if _OFTEN * self._others > self._steps:
+            return ["the course of the loss was not judged, as other backward passes come between the steps"]
+        if self._dropped > max(_FEW_DROPPED, self._steps / _OFTEN):
+            return [f"no step followed {self._dropped:,} backward passes (another optimizer?)"]
+        return []
 
     def _keeps_statistics(self) -> bool:
         return self._invariants.is_always_broken(_EVAL_MODE) and self._first.has_trained_statistics()
@@ -340,6 +356,7 @@ class TrainingObserver:
     def _end_step(self) -> None:
         # Not before the step: a loop may clip after it has called session.step().
         unscaled = unscaling_changes(self.passes.scaler, *members_of(self._optimizer))
+        self._dropped += self.passes.unrelated
         others = self.passes.unrelated > 0 or (self._rounds is not None and self._rounds.alternates)
         self._clipped += self.passes.step_ends() > unscaled
         self._losses.step_ends(mixed=self.passes.mixed)
@@ -348,3 +365,9 @@ class TrainingObserver:
         if acted is not None:
             self._invariants.check("no_training_mode_in_validation", self._last_step, broken=acted)
         self.calls.step_ends(looks_closely=self._looks_closely)
+
+
+def _says(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that a loop told holds values."""
+    values = usable(tensor)
+    return values is not None and values.numel() > 0

@@ -29,6 +29,8 @@ from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 
 NON_FINITE_INPUTS = "inputs/non_finite"
+MOST_COMPARED = 16
+"""Targets of a step's passes that are held until its end, for what a loop may tell of the last of them."""
 MOST_HELD = 1 << 22
 """Elements of an output that are held until its targets are known: of larger ones, some rows."""
 
@@ -92,8 +94,12 @@ class BatchSignals:
         if inputs is not None and (told or not self._seen.inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
         goals = next((value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None), None)
-        if told and goals is not None and _are_values(goals, self._seen.compared):
+        if told and goals is not None and self._seen.compared and _are_values(goals, self._seen.compared[0]):
             return
+        if goals is not None and not told:
+            self._seen.compared = [*self._seen.compared, goals][:MOST_COMPARED]
+            if self._seen.columns is not None:  # of a later pass of the step, as of a micro-batch
+                return
         if outputs is not None and (output := _first_output(outputs)) is not None:
             if told or not self._seen.outputs:
                 with quiet_computation(output.device.type):
@@ -103,8 +109,6 @@ class BatchSignals:
                 self._seen.held = self._hold(output)
                 self._seen.agreement = {}
         if goals is not None and (told or self._seen.columns is None):
-            if not told:
-                self._seen.compared = goals
             self._see_targets(goals)
 
     def drop(self, *, inputs: bool = False, outputs: bool = False) -> None:
@@ -208,16 +212,18 @@ class BatchSignals:
                     }
 
     def _differ(self) -> torch.Tensor | None:
-        """Whether the classes that a loop tells are others than those that its loss compares, as before a shift.
+        """Whether the classes that a loop tells are others than those that its losses compare, as before a shift.
 
         None where that is not known.
         """
         told, compared = self._seen.goals, self._seen.compared
-        if told is None or compared is None or told is compared or told.device != compared.device:
+        if told is None or not compared or any(told is one for one in compared):
             return None
-        if told.is_floating_point() or compared.is_floating_point() or told.numel() != compared.numel():
+        others = [one for one in compared if one.device == told.device and one.numel() == told.numel()]
+        if told.is_floating_point() or not others or any(one.is_floating_point() for one in others):
             return None
-        return (told.reshape(-1) != compared.reshape(-1)).any()
+        differ = [(told.reshape(-1) != one.reshape(-1)).any() for one in others]
+        return differ[0] if len(differ) == 1 else torch.stack(differ).all()
 
     def _has_classes(self, aligned: Aligned) -> bool:
         """Whether outputs are what the loss chooses from: a contrastive loss has made similarities of embeddings."""
@@ -270,12 +276,12 @@ class _Seen:
     batch_size: int | None = None
     held: tuple[torch.Tensor, int] | None = None
     goals: torch.Tensor | None = None
-    compared: torch.Tensor | None = None
+    compared: list[torch.Tensor] = field(default_factory=list)
 
 
-def _are_values(goals: torch.Tensor, others: torch.Tensor | None) -> bool:
+def _are_values(goals: torch.Tensor, others: torch.Tensor) -> bool:
     """Whether two are as many values, and no classes: of one and the same rows."""
-    if others is None or goals.device != others.device or goals.numel() != others.numel():
+    if goals.device != others.device or goals.numel() != others.numel():
         return False
     return goals.is_floating_point() and others.is_floating_point()
 

@@ -241,6 +241,11 @@ class Signals:
         self.drain()
         return self._log.tensors()
 
+    @property
+    def unseen_layers(self) -> tuple[list[str], int]:
+        """Layers that were called in no sampled step, and how many there are; nothing before the first such step."""
+        return self._layers.unseen if self._count else ([], 0)
+
     def drain(self) -> None:
         """Takes what is on its way; waits for the device."""
         with self._stopwatch, self._isolation.guard("waiting for the device"):

@@ -75,6 +75,8 @@ class LayerSignals:
         self._observers: list[Observer] = []
         self._readers: dict[str, str] | None = None
         self._rectified: set[str] = set()
+        self._judged: tuple[str, ...] = ()
+        self._called: set[str] = set()
         self.forget()
 
     def forget(self) -> None:
@@ -93,7 +95,9 @@ class LayerSignals:
         self.detach()
         if self._members is None or self._members.have_changed():
             self._members = ModuleMembers(self._model)
-            named = [entry for entry in select_modules(self._model, None) if not entry.opaque]
+            every = select_modules(self._model, None)
+            self._judged = tuple(entry.name for entry in every if _is_judged(entry))[:MOST_LAYERS]
+            named = [entry for entry in every if not entry.opaque]
             self._layers = [entry for entry in named if entry.module is not self._model or len(named) == 1][
                 :MOST_LAYERS
             ]
@@ -104,6 +108,15 @@ class LayerSignals:
         else:
             hooks = [(entry.module, partial(self._see, entry.name)) for entry in self._layers]
             self._observers = self._hooks.add_forward(hooks)
+
+    @property
+    def unseen(self) -> tuple[list[str], int]:
+        """The layers that compute something and were called in no sampled step, and how many such layers there are.
+
+        Of those that a compiled module holds, and of weights that are used without calling their layer, hooks see
+        nothing.
+        """
+        return [name for name in self._judged if name not in self._called], len(self._judged)
 
     def begin_pass(self, *, goes_on: bool = False) -> None:
         """Says that the pass begins that is taken, or goes on; layers exchanged since ``attach`` are followed."""
@@ -147,6 +160,7 @@ class LayerSignals:
     def _see(self, name: str, module: torch.nn.Module, args: Any, output: Any) -> None:
         if not self.takes or is_capturing():
             return
+        self._called.add(name)
         if name in self._kinds:
             self._values[f"again/{name}"] = 1.0
             return
@@ -206,6 +220,12 @@ class LayerSignals:
         for signal, of_layers in signals.items():
             found = tuple(name for name in taken.readers if name in of_layers)
             self._log.put_tensors(taken.step, signal, found, [of_layers[name] for name in found], taken.time_ns)
+
+
+def _is_judged(entry: NamedModule) -> bool:
+    """Whether there is something to say of a layer's outputs: it has weights of its own, or is an activation."""
+    has_weights = any(True for _ in entry.module.parameters(recurse=False))
+    return entry.opaque or has_weights or bool(kind_of_module(entry.module))
 
 
 class _Described:

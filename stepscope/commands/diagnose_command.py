@@ -10,6 +10,8 @@ from stepscope.commands.common import echo, one_line_errors, say_damage
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
 
+_UNOBSERVED = "what a session sees, as none has observed this training"
+
 
 @click.command("diagnose", epilog="\b\nExample:\n  stepscope diagnose runs/watched")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
@@ -34,7 +36,12 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
         for scope, evidence in found.items():
             causes = diagnose(evidence)
             if as_json:
-                line: dict[str, Any] = {"run": str(folder), "scope": scope, "causes": [one.to_dict() for one in causes]}
+                line: dict[str, Any] = {
+                    "run": str(folder),
+                    "scope": scope,
+                    "causes": [one.to_dict() for one in causes],
+                    "gaps": list(evidence.facts.unchecked),
+                }
                 echo(json.dumps(json_values(line), allow_nan=False))
                 continue
             if len(folders) > 1 or len(found) > 1:
@@ -43,5 +50,5 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                 echo("Nothing to diagnose: no step is stored.")
                 continue
             echo("\n".join(cause_lines(causes) or [f"No cause found in {evidence.facts.steps:,} steps."]))
-            for text in evidence.facts.not_told:
-                echo(f"Not checked: {text}")
+            for gap in evidence.facts.unchecked if evidence.facts.model else (_UNOBSERVED,):
+                echo(f"Not checked: {gap}")

@@ -62,7 +62,7 @@ class ReportContent:
         evidence, facts = self.evidence, self.evidence.facts
         measured = evidence.tensors or "total_norm/gradients" in evidence.series
         found = any(finding.rule for finding in evidence.findings)  # an alert of the caller's own has no rule
-        known = {"steps", "last_step", "world_size", "not_told"}  # of any run: from its series and its ranks
+        known = {"steps", "last_step", "world_size", "not_told", "gaps"}  # of any run: from its series and its ranks
         told = facts != Facts(**{name: getattr(facts, name) for name in known})
         return bool(self.text or found or measured or self.causes or told)
 
@@ -157,7 +157,7 @@ class ReportContent:
         facts = self.evidence.facts
         failed = [line for line in self.text.splitlines() if line.startswith("Internal error: ")]
         ended = [f"The training ended in an exception: {facts.error}"] if facts.error else []
-        return [*self.notes, *ended, *facts.not_told, *failed]
+        return [*self.notes, *ended, *facts.unchecked, *failed]
 
     @property
     def architecture(self) -> list[str]:

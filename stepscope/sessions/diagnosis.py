@@ -3,9 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace as with_fields
 from tracker_adapters.emitter import Emitter
+from tracker_adapters.wording import share_of
 
 from debuggers.detectors import Finding, announce
+from debuggers.detectors.finding import name_some
 from debuggers.detectors.signals.front import Rule
 from debuggers.detectors.signals.plugins import plugin_rules
 from debuggers.diagnosis.evidence import Evidence
@@ -25,6 +28,8 @@ from debuggers.signals.judge import SignalJudge
 from debuggers.signals.modes import evaluates_as_in_training
 from debuggers.torch_import import torch
 from stepscope.sessions.evidence_text import EvidenceText
+
+_OFF = "causes were not looked for (diagnosis=False)"
 
 
 class SessionDiagnosis:
@@ -48,7 +53,21 @@ class SessionDiagnosis:
         isolation: Isolation,
         stopwatch: Stopwatch,
         detectors: Sequence[Rule] = (),
+        tells_layers: bool = False,
     ) -> None:
+        """Sets it up.
+
+        Args:
+            model: What is trained.
+            optimizer: What trains it.
+            emitter: Where signals, facts and findings go; None for nowhere.
+            scaler: The loop's GradScaler.
+            wanted: Whether anything is to be collected.
+            isolation: Catches what fails inside.
+            stopwatch: Takes the time.
+            detectors: Rules of the user.
+            tells_layers: Whether others tell which layers' outputs were never seen.
+        """
         self.probes: dict[str, dict[str, Any]] = {}
         self.backward_passes = 0
         self._model = model
@@ -59,6 +78,7 @@ class SessionDiagnosis:
         self._announced: set[str] = set()
         self._watch: ParameterWatch | None = None
         observes = wanted and model is not None
+        self._is_off, self._tells_layers = not wanted and model is not None, tells_layers
         self._judge = SignalJudge([*(plugin_rules() if observes else ()), *detectors], emitter, isolation)
         self.signals: Signals | None = None
         self.observer: TrainingObserver | None = None
@@ -235,16 +255,23 @@ class SessionDiagnosis:
         self.judge_noted()
         self._text.put(step, self.facts(waits=False), [*known, *found, *self._judge.findings()])
 
-    def put_out(self, step: int, findings: list[Finding]) -> None:
-        """Stores everything at the end of the session."""
+    def put_out(self, step: int, findings: list[Finding], gaps: tuple[str, ...]) -> None:
+        """Stores everything at the end of the session, with the gaps of its coverage."""
         if self.observer is not None:
-            self._text.put(max(0, step), self.facts(), findings)
+            self._text.put(max(0, step), with_fields(self.facts(), gaps=gaps), findings)
 
     def facts(self, *, waits: bool = True) -> Facts:
         """Returns what is known of the training; ``waits`` for the device, or leaves out what is still on its way."""
         if self.observer is None:
-            return Facts(probes=dict(self.probes))
-        return self.observer.facts(self._watch, waits=waits, probes=dict(self.probes))
+            return Facts(probes=dict(self.probes), not_told=(_OFF,) if self._is_off else ())
+        facts = self.observer.facts(self._watch, waits=waits, probes=dict(self.probes))
+        return with_fields(facts, not_told=(*facts.not_told, *self._unseen_layers()))
+
+    def _unseen_layers(self) -> list[str]:
+        unseen, count = ([], 0) if self.signals is None else self.signals.unseen_layers
+        if not unseen or self._tells_layers:
+            return []
+        return [f"the outputs of {share_of(len(unseen), count, 'layers')} were never seen ({name_some(unseen)})"]
 
     def findings(self) -> list[Finding]:
         """Returns the findings of broken invariants, and of the rules about signals; waits for the device."""

@@ -114,8 +114,9 @@ class SessionLifecycle(SessionView):
             self._instruments.close()
             self._first_nan.close()
             self._diagnosis.close()
-            self._diagnosis.put_out(self._pacing.last, self._findings())
         report = self.report()
+        with self._isolation.guard("ending the session"):
+            self._diagnosis.put_out(self._pacing.last, self._findings(), report.coverage.gaps)
         if self._started:
             with self._isolation.guard("writing the report"):
                 put_out(report, self.config.output_dir, self._run, self._pacing.last)

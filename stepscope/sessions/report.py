@@ -99,7 +99,7 @@ class DebugReport:
             unused_passes=unused_passes,
             replaced=replaced,
             ended_tools=ended_tools,
-            not_told=evidence.facts.not_told,
+            not_told=(*evidence.facts.not_told, *_unjudged_validation(evidence)),
         )
         inspector = instruments.tensors
         return cls(
@@ -190,6 +190,13 @@ class DebugReport:
     def to_json(self) -> str:
         """Returns ``to_dict`` as JSON, indented."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+
+def _unjudged_validation(evidence: Evidence) -> list[str]:
+    known = evidence.validation
+    if not len(known) or len(known.finite):
+        return []
+    return [f"the validation loss was NaN or infinite at all {counted(len(known), 'validations')}"]
 
 
 def overhead_line(overhead: Overhead) -> str:

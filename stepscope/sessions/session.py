@@ -130,6 +130,7 @@ class DebugSession(SessionProbing):
             scaler,
             wanted=self.config.diagnosis,
             detectors=checked_detectors(detectors, model, self.config),
+            tells_layers=bool(self.config.activations),
             isolation=self._isolation,
             stopwatch=self._pacing.stopwatch,
         )

@@ -355,3 +355,29 @@ def test_similarities_have_as_many_classes_as_a_batch_has_rows(digits):
         evidence = session.evidence()
     assert evidence["baseline_loss"].values == pytest.approx(np.log(32))
     assert evidence["targets/classes"].values == pytest.approx(32)
+
+
+@pytest.mark.parametrize("tells", [False, True], ids=["unchanged", "told"])
+def test_of_several_passes_outputs_are_compared_with_the_targets_of_their_own(digits, tells):
+    """In a network that knows the digits, whose next micro-batch has other ones."""
+    torch.manual_seed(0)
+    model, (inputs, labels) = network(), digits
+    trained = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(200):
+        trained.zero_grad()
+        nn.functional.cross_entropy(model(inputs), labels).backward()
+        trained.step()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            for rows in torch.arange(128).split(32):
+                outputs = model(inputs[rows])
+                loss = nn.functional.cross_entropy(outputs, labels[rows]) / 4
+                loss.backward()
+            if tells:
+                session.step(loss, outputs=outputs, targets=labels[rows])
+            optimizer.step()
+        accuracy = session.evidence()["accuracy"].finite
+    assert len(accuracy) >= 2
+    assert float(accuracy.values.min()) > 0.8

@@ -17,7 +17,8 @@ from stepscope.sessions import governor
 from stepscope.sessions.verdict import Verdict
 
 NO_TARGETS = "no targets were seen (pass them as session.step(targets=targets))"
-NO_GRAPH = "the loss's graph was not seen (pass the loss as session.step(loss))"
+NO_GRAPH = "the loss's graph was not seen"
+NO_KIND = "the loss is of no known kind"
 PRESETS = ["standard", *(pytest.param(preset, marks=pytest.mark.slow) for preset in ("economy", "full"))]
 
 
@@ -234,6 +235,7 @@ def test_nothing_is_said_of_what_was_not_looked_at(digits):
         session.step()
     assert session.report().verdict.gaps == (
         "to check whether weights change, an optimizer and 25 steps are needed",
+        NO_KIND,
         NO_TARGETS,
     )
 
@@ -527,7 +529,7 @@ def test_the_bias_of_a_critic_has_no_gradient_by_construction():
             assert not critic[2].bias.grad.any()
             optimizer.step()
 
-    assert session.report().verdict.gaps == (NO_TARGETS,)
+    assert session.report().verdict.gaps == (NO_KIND, NO_TARGETS)
 
 
 @pytest.mark.parametrize(
