@@ -74,8 +74,8 @@ class KnownLosses:
         return not self._looked_at or (self._was_mixed and self._left_out > self._looked_at)
 
     def see_targets(self, targets: torch.Tensor) -> None:
-        """Takes targets."""
-        if self.targets is None:
+        """Takes targets; nested ones have no shape."""
+        if self.targets is None and not targets.is_nested:
             self.targets = batch_facts(targets)
 
     @property

@@ -23,7 +23,7 @@ from debuggers.signals.batch_statistics import (
 from debuggers.signals.deferred_values import DeferredValues
 from debuggers.signals.duplicate_rows import duplicates_elsewhere
 from debuggers.signals.evaluations import EvaluationSignals
-from debuggers.signals.sampling import usable
+from debuggers.signals.sampling import usable, with_sign
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
@@ -93,7 +93,7 @@ class BatchSignals:
         self._loss_classes = loss_classes or self._loss_classes
         if inputs is not None and (told or not self._seen.inputs):
             self._see_inputs([value for tensor in tensors_in(inputs) if (value := usable(tensor)) is not None])
-        goals = next((value for tensor in tensors_in(targets) if (value := usable(tensor)) is not None), None)
+        goals = next((with_sign(one) for tensor in tensors_in(targets) if (one := usable(tensor)) is not None), None)
         if told and goals is not None and self._seen.compared and _are_values(goals, self._seen.compared[0]):
             return
         if goals is not None and not told:

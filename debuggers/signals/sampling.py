@@ -17,6 +17,10 @@ WHOLE_LAYER = 1 << 22
 """Elements of a layer's output of which all are looked at for dead units."""
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _COMMON = frozenset({torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64})
+_REAL = _COMMON | frozenset(
+    {torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32}
+)
+_UNSIGNED = frozenset({torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64})
 _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _SEED = 20261123
 _MULTIPLIER = 0x3C79AC492BA7B653
@@ -25,8 +29,9 @@ _MULTIPLIER = 0x3C79AC492BA7B653
 def usable(tensor: torch.Tensor) -> torch.Tensor | None:
     """Returns what of a tensor lies here, without gradient; None where that has no plain real values, or none at all.
 
-    Those are meta, sparse, nested, quantised and complex tensors, freed memory, a DTensor with sums still to be formed,
-    subclasses that keep their values elsewhere, and what stands for tensors inside ``torch.func``.
+    Those are meta, sparse, nested, quantised and complex tensors, those of 8 bits or fewer with a point, of which torch
+    computes next to nothing, freed memory, a DTensor with sums still to be formed, subclasses that keep their values
+    elsewhere, and what stands for tensors inside ``torch.func``.
     """
     if is_in_transform(tensor):
         return None
@@ -39,13 +44,21 @@ def usable(tensor: torch.Tensor) -> torch.Tensor | None:
         return None
     else:
         values = local_part(tensor.detach())
-    if values.is_meta or values.is_quantized or values.is_complex() or values.layout is not torch.strided:
+    if values.is_meta or values.dtype not in _REAL or values.layout is not torch.strided:
         return None
     if values.is_nested or not values.numel() or is_freed(values):
         return None
     if type(values) is not torch.Tensor and type(values).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
         return None
     return values
+
+
+def with_sign(tensor: torch.Tensor) -> torch.Tensor:
+    """Returns truth values and unsigned integers as int64, and anything else as it is.
+
+    Torch neither sorts nor compares all of them, and takes 156 of 8 bits for -100.
+    """
+    return tensor.long() if tensor.dtype in _UNSIGNED else tensor
 
 
 def sampled_rows(tensor: torch.Tensor, elements: int = ELEMENTS, rows: int = ROWS) -> torch.Tensor:

@@ -18,7 +18,6 @@ from debuggers.errors import DebuggerConfigError
 from debuggers.instrumentation.joined_optimizers import JoinedOptimizers, members_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import has_hooks, held_parameters
-from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
 from stepscope.sessions.config import DebugConfig
 
@@ -227,21 +226,3 @@ def _warn_of_strangers(model: torch.nn.Module, optimizer: torch.optim.Optimizer)
                 "the optimizer" if len(members) == 1 else f"optimizer[{place}]",
                 counted(len(theirs), "parameters"), type(model).__name__, len(mine),
             )  # fmt: skip
-
-
-def checked_batch(**told: Any) -> dict[str, Any]:
-    """Returns what a loop told of a batch, by name, without what it did not tell.
-
-    Raises:
-        SessionError: For what is neither a tensor nor a nest that holds one.
-    """
-    batch = {name: value for name, value in told.items() if value is not None}
-    for name, value in batch.items():
-        if not isinstance(value, torch.Tensor) and not tensors_in(value):
-            text = repr(value)
-            shown = text if len(text) <= 80 else f"{text[:77]}…"
-            raise SessionError(
-                f"{name} is {shown}, of type {type(value).__name__}; expected a tensor, or a tuple, list, mapping or "
-                "data class that holds one"
-            )
-    return batch

@@ -212,7 +212,8 @@ class SessionDiagnosis:
             self.signals.step(step, loss, table, waits=waits)
         if self.observer is not None:
             if batch:
-                self.observer.tell(**batch)
+                with self._isolation.guard("observing a step"):
+                    self.observer.tell(**batch)
             if self._ranks is not None:
                 calls, passes = self.observer.calls, self.observer.passes
                 self._ranks.step(step, calls.given, (calls.begun_s, passes.begun_s, passes.ended_s))

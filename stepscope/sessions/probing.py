@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.torch_import import torch
-from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
+from stepscope.sessions.telling.told_values import told_tensors
 from stepscope.sessions.validation import SessionValidation
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _check(batch: Any, loss: object, forward: object, steps: object) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SessionError(f"steps is {steps!r}; expected an integer of at least 1")
     is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
-    if not tensors_in(batch):
+    if not told_tensors("batch", batch):
         held = [*(batch.values() if isinstance(batch, Mapping) else batch if is_pair else [batch])]
         kinds = ", ".join(type(one).__name__ for one in held) or "nothing"
         raise SessionError(f"batch holds no tensor but {kinds}; expected tensors, such as torch.as_tensor(array)")

@@ -17,7 +17,6 @@ from stepscope.errors import SessionError
 from stepscope.sessions.arguments import (
     check_run,
     check_session,
-    checked_batch,
     checked_detectors,
     only_config,
     with_hooks,
@@ -31,6 +30,7 @@ from stepscope.sessions.on_finding import OnFinding, hooks_on_findings, warn_of_
 from stepscope.sessions.probing import SessionProbing
 from stepscope.sessions.stability import SessionStability
 from stepscope.sessions.step_pacing import StepPacing
+from stepscope.sessions.telling.told_values import check_metrics, checked_batch
 
 if TYPE_CHECKING:
     from stability import NumericalStabilityManager
@@ -184,8 +184,8 @@ class DebugSession(SessionProbing):
             The stability manager's result; None without a manager.
 
         Raises:
-            SessionError: When the session is not running, a stability manager gets no loss, or inputs, outputs or
-                targets hold no tensor.
+            SessionError: When the session is not running, a stability manager gets no loss, inputs, outputs or targets
+                hold no tensor or cannot be looked through, or metrics are no mapping.
             ArtifactError: For a wrong step, loss or metric.
             StabilityError: From the stability manager; the step counts as not taken, and nothing of it is emitted.
             AutogradAnomalyError: From the stability manager, after the step was taken.
@@ -194,6 +194,7 @@ class DebugSession(SessionProbing):
         number = self._pacing.next if step is None else check_step("session", "step", step)
         self._check_running()
         self._stability.check(loss)
+        check_metrics(metrics)
         batch = checked_batch(inputs=inputs, outputs=outputs, targets=targets)
         if self.disabled:
             self._pacing.count(number)

@@ -13,6 +13,7 @@ from debuggers.torch_import import torch
 from stepscope.errors import SessionError
 from stepscope.sessions.diagnostics import checked_scalar
 from stepscope.sessions.lifecycle import SessionLifecycle
+from stepscope.sessions.telling.told_values import check_metrics
 
 
 @methods_between_graphs
@@ -42,8 +43,9 @@ class SessionValidation(SessionLifecycle):
 
         Raises:
             ArtifactError: For a wrong step, and for a loss or metric that is no number; then nothing is recorded.
-            SessionError: When neither is given.
+            SessionError: When neither is given, and for metrics that are no mapping.
         """
+        check_metrics(metrics)
         if loss is None and not metrics:
             raise SessionError("validation got neither a loss nor metrics; expected a number, validation(loss)")
         number = max(0, self.last_step) if step is None else check_step("session", "step", step)

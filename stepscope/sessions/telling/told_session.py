@@ -12,10 +12,10 @@ from debuggers.detectors.finding import collected_findings
 from debuggers.instrumentation.compiled_code import methods_between_graphs
 from debuggers.instrumentation.joined_optimizers import rounds_of
 from debuggers.torch_import import torch
-from stepscope.sessions.arguments import checked_batch
 from stepscope.sessions.diagnostics import checked_scalars
 from stepscope.sessions.session import DebugSession
 from stepscope.sessions.telling.step_order import StepOrder
+from stepscope.sessions.telling.told_values import check_metrics, checked_batch
 
 if TYPE_CHECKING:
     from debuggers.detectors import Finding
@@ -89,6 +89,7 @@ class ToldSession(DebugSession):
             raise TypeError(f"Watch.step() got an unexpected keyword argument {unknown[0]!r}")
         if options.get("step") is not None:
             check_step("session", "step", options["step"])
+        check_metrics(options.get("metrics"))
         checked_scalars(loss, options.get("metrics"))
         checked_batch(**{name: options.get(name) for name in _BATCH})
 
