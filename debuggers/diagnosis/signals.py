@@ -110,7 +110,10 @@ OF_A_STEP: Final = (
         "share of the sampled elements of bfloat16 and float16 parameters with a gradient that the step left as they "
         "were, as their dtype does with small updates",
     ),
-    Signal("weight_norm", "Euclidean norm of all parameters, estimated from sampled elements"),
+    Signal(
+        "weight_norm",
+        "Euclidean norm of all parameters that have had a gradient so far, estimated from sampled elements",
+    ),
     Signal("clipped_norm", "total norm right after the loop clips, where it does"),
     Signal("unclipped_norm", "total norm right before the loop clips"),
     Signal("loss_scale", "scale of the GradScaler"),

@@ -15,6 +15,7 @@ from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.signals.signal_log import SignalLog
+from debuggers.signals.weight_norm import WeightNorm
 from debuggers.torch_import import torch
 
 Floats = npt.NDArray[np.float64]
@@ -125,6 +126,7 @@ class ParameterSignals:
         self._current: _Moment | None = None
         self._last: tuple[int, tuple[str, ...], Floats] | None = None
         self._early: dict[int, torch.Tensor | None] = {}
+        self._norm = WeightNorm()
 
     def see_before(self, parameters: Iterable[torch.Tensor]) -> None:
         """Takes weights that the step changes before ``see`` is called, as one of several optimizers does."""
@@ -222,6 +224,9 @@ class ParameterSignals:
                 before = moment.before.resolve()
                 after = None if moment.after is None else moment.after.resolve()
                 self._take_tensors(moment, gradients, before, after)
+                squares = np.add.reduceat(np.square(before) * factors, moment.starts)
+                moved = None if after is None else np.add.reduceat(np.square(after) * factors, moment.starts)
+                totals["weight_norm"] = self._norm.take(moment.names, squares, moved)
                 totals |= _totals(gradients, before, after, factors)
                 if after is not None and moment.narrow is not None:
                     counted = factors * np.repeat(moment.narrow, moment.sizes) * (gradients != 0)
@@ -252,9 +257,9 @@ class ParameterSignals:
 
 
 def _totals(gradients: Floats, before: Floats, after: Floats | None, factors: Floats) -> dict[str, float]:
-    norm = math.sqrt(float(np.sum(np.square(before) * factors)))
-    totals = {"weight_norm": norm}
+    totals: dict[str, float] = {}
     if after is not None:
+        norm = math.sqrt(float(np.sum(np.square(before) * factors)))
         change = after - before
         if norm:
             totals["update_ratio"] = math.sqrt(float(np.sum(np.square(change) * factors))) / norm
