@@ -23,6 +23,11 @@ FASTER = 0.5
 """Share of a fall that comes in the last third of one that has no end in sight: of a straight line it is a third."""
 FALLS = 0.2
 """Share of what a constant output leaves to learn from which a loss that is known does fall."""
+_LINEAR = (
+    *("Neg", "Add", "Sub", "Mean", "Sum", "View", "UnsafeView", "Reshape", "Squeeze", "Unsqueeze", "Select", "Slice"),
+    *("Split", "Mm", "Convolution"),
+)
+"""Operators of a loss that is linear in the scores it is made of, down to the layer that makes them."""
 NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
@@ -47,7 +52,8 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
     # Where a policy's advantages are centred, it begins at zero, but for rounding, and swings about zero from there.
     early = float(series.values[:EARLY].min()) if len(series) else 0.0
-    if progress is not None and not loss.kind and progress.first < 0 and progress.last < 5 * early:
+    is_of_unknown = not loss.kind and not _is_of_scores(loss)
+    if progress is not None and is_of_unknown and progress.first < 0 and progress.last < 5 * early:
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
         if progress.late_fall > FASTER and (progress.last < DIVE * early or _steepens(evidence, progress)):
             argument.add(
@@ -86,6 +92,14 @@ def _is_positive(loss: LossFacts, series: Series) -> bool:
     """
     shifts = any(node.startswith(("AddBackward", "Rsub", "SubBackward")) for node in loss.nodes)
     return loss.terms == 1 and not loss.penalized and not shifts and series.median(0.0) > 0
+
+
+def _is_of_scores(loss: LossFacts) -> bool:
+    """Whether a loss is a mean of scores or a difference of such means, as a critic's: it may well fall below zero.
+
+    No negative of what is never negative is linear.
+    """
+    return bool(loss.nodes) and all(node.startswith(_LINEAR) for node in loss.nodes)
 
 
 def _counts_classes(evidence: Evidence, loss: LossFacts) -> bool:

@@ -11,7 +11,9 @@ from debuggers.diagnosis.facts import OF_VALUES, LayerFacts
 from debuggers.diagnosis.progress import Progress, adds_up_features, constant_level, progress_of
 
 GIVEN_BACK = 0.1
-"""Share of a constant output's loss by which one rises that gives back what it had gained."""
+"""Share of a constant output's loss by which one rises that gives back what it had gained; of its fall, if negative."""
+SHRINK_ON = 0.9
+"""Share of their size at the lowest loss, below which weights have shrunk on since then."""
 NOTHING_GAINED = 0.95
 """Share of a constant output's loss above which nothing was gained over it."""
 WEAK_RELATION = 0.5
@@ -65,9 +67,7 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, "the outputs hardly vary over a batch any more")
             elif gets_nowhere:
                 argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-            elif progress.last - progress.lowest > max(
-                GIVEN_BACK * constant_level(evidence, progress), 3 * progress.noise
-            ):
+            elif _gives_back(evidence, progress):
                 argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
             elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
@@ -100,6 +100,21 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
     return argument
+
+
+def _gives_back(evidence: Evidence, progress: Progress) -> bool:
+    """Whether a loss rises from its lowest by a good part of what it gained, while weights shrink on.
+
+    Weights that had shrunk before it rose, as a critic's that its loop clamps from the first step, do not make it rise.
+    A share of a constant output's loss means nothing for one of both signs: there it is a share of how far it fell.
+    """
+    gained = constant_level(evidence, progress) if progress.lowest >= 0 else progress.first - progress.lowest
+    if progress.last - progress.lowest <= max(GIVEN_BACK * gained, 3 * progress.noise):
+        return False
+    loss, norm = evidence["loss"].finite, evidence["weight_norm"].finite
+    lowest = int(loss.steps[int(np.argmax(loss.values <= progress.lowest))])
+    size = float(np.interp(lowest, norm.steps, norm.values))
+    return float(norm.values[norm.steps >= lowest].min(initial=size)) < SHRINK_ON * size
 
 
 def _is_alone(evidence: Evidence) -> bool:

@@ -74,6 +74,18 @@ def test_a_loss_that_begins_within_its_noise_falls_to_no_multiple_of_its_first_v
     assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("nodes", "is_one"), [
+    (("SubBackward0", "MeanBackward0", "AddmmBackward0"), False), (("NegBackward0", "MeanBackward0"), False),
+    (("NegBackward0", "MeanBackward0", "PowBackward0", "AddmmBackward0"), True), ((), True),
+])  # fmt: skip
+def test_a_difference_of_mean_scores_falls_below_zero_as_it_should(nodes, is_one):
+    """As that of a Wasserstein critic, and the negative of an actor's values."""
+    loss = np.linspace(0, 1, STEPS) ** 3 * -0.003 - 2e-7
+    found = evidence(facts=of_loss(kind="", nodes=nodes), loss=loss)
+
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 def test_a_cross_entropy_far_below_zero_breaks_no_rule(caplog):
     found = evidence(
         facts=Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(32, 10)),

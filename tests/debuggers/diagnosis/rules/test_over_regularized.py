@@ -94,3 +94,22 @@ def test_a_penalty_that_has_grown_with_weights_that_were_thrown_away_outweighs_n
     loss = type(made.series["loss"])(np.arange(LONG), np.geomspace(90.0, 45.0, LONG))
     codes = [cause.code for cause in diagnose(type(made)(series=dict(made.series) | {"loss": loss}, facts=made.facts))]
     assert ("over_regularized" in codes) == is_one
+
+
+_SHRINKS_AT_ONCE = np.r_[6.8, np.geomspace(0.89, 0.8, STEPS - 1)]
+
+
+@pytest.mark.parametrize(("course", "norm", "is_one"), [
+    ([0.0, -0.0123, -0.0108], _SHRINKS_AT_ONCE, False),  # a critic's, clamped from the first step
+    ([0.0, -0.0123, -0.0108], np.geomspace(6.8, 0.8, STEPS), True),
+    ([2.0, -1.0, -0.2], np.geomspace(6.8, 0.8, STEPS), True),
+    ([2.0, -1.0, -0.8], np.geomspace(6.8, 0.8, STEPS), False),  # a fifteenth of its fall
+    ([2.0, 0.5, 1.0], np.geomspace(6.8, 0.8, STEPS), True),
+    ([2.0, 0.5, 1.0], _SHRINKS_AT_ONCE, False),
+    ([2.0, 0.5, 0.6], np.geomspace(6.8, 0.8, STEPS), False),
+])  # fmt: skip
+def test_a_loss_rises_under_weights_that_shrink_on(course, norm, is_one):
+    """By a share of a constant output's, or of its own fall where it is of both signs."""
+    loss = np.interp(np.linspace(0, 1, STEPS), [0, 0.4, 0.7, 1], [*course, course[-1]])
+    codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind=""), loss=loss, weight_norm=norm))]
+    assert ("over_regularized" in codes) == is_one
