@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections import Counter
@@ -77,6 +78,7 @@ class Run(NotebookView, Emitter):
         self._closed: bool | None = None
         self._in_place = True
         self._before_close: list[Callable[[], object]] = []
+        self._closes_by = math.inf
         close_at_exit(self)
         with contextlib.suppress(Exception):  # a third-party sink that cannot say it
             logger.info("run %s; look at it: %s", self.path, self.look())
@@ -119,6 +121,11 @@ class Run(NotebookView, Emitter):
     def describe(self, **changes: Any) -> None:
         """Changes ``name``, ``tags``, entries of ``config`` or ``environment``; ArtifactError for a wrong type."""
         self._manifest.describe(**changes)
+
+    @property
+    def closing_s(self) -> float:
+        """Seconds that are left to a run that is being closed; infinite before."""
+        return max(0.0, self._closes_by - time.monotonic())
 
     def call_before_close(self, function: Callable[[], object]) -> Callable[[], None]:
         """Registers a function to call when the run is about to close and still accepts artifacts; last first.
@@ -190,6 +197,7 @@ class Run(NotebookView, Emitter):
             if self._closed is None:
                 self._manifest.set_status(status)
                 with told_when_slow("closing the run", short_path(self.path), rank=self.rank) as waits_for:
+                    self._closes_by = deadline
                     self._call_before_close()
                     delivered = self._close_and_deliver(deadline, waits_for)
                     waits_for("its copy at the URL")

@@ -42,13 +42,13 @@ class SourceRecording:
         self._thread.start()
 
     def finish(self) -> None:
-        """Waits until it is recorded, for three seconds at most."""
+        """Waits until it is recorded, for 3 s at most, and no longer than half of the closing run's timeout."""
         if os.getpid() == self._owner:  # a fork's child has no such thread
-            self._thread.join(CLOSE_LIMIT_S)
+            run = self._run()
+            limit_s = CLOSE_LIMIT_S if run is None else min(CLOSE_LIMIT_S, run.closing_s / 2)
+            self._thread.join(limit_s)
             if self._thread.is_alive():
-                _log.warning(
-                    "packages and Git state are not recorded: reading them took longer than %.0f s", CLOSE_LIMIT_S
-                )
+                _log.warning("packages and Git state are not recorded: reading them took longer than %.2g s", limit_s)
 
     def _record(self) -> None:
         try:

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import subprocess
+import threading
+import time
 
 import pytest
 import torch
@@ -47,3 +49,23 @@ def test_opening_does_not_wait_and_a_failure_is_none_of_the_trainings(repository
     assert run.info.status == "finished"
     assert "packages" not in run.info.environment
     assert run.info.environment["commit"]
+
+
+def test_a_run_is_closed_in_time_though_its_packages_cannot_be_read(repository, monkeypatch, caplog):
+    """As where a file system hangs."""
+    asks, release = threading.Event(), threading.Event()
+
+    def hang(*args, **kwargs):
+        asks.set()
+        release.wait(60)
+        raise OSError("given up")
+
+    monkeypatch.setattr("stepscope.runs.source_recording.answer_of", hang)
+    run = stepscope.open_run(repository / "run", sinks=[])
+    assert asks.wait(60)
+    start = time.monotonic()
+    run.close(0.5)
+    elapsed = time.monotonic() - start
+    release.set()
+    assert "packages and Git state are not recorded: reading them took longer than" in caplog.text
+    assert elapsed < 30  # not the minute of the limit that this test has set
