@@ -249,7 +249,7 @@ class TrainingObserver:
                 targets=self._losses.targets,
                 backward_passes=self.passes.usual_passes,
                 joins_calls=2 * self._joined > self._steps,
-                trained_with_others=_OFTEN * self._others > self._steps,
+                trained_with_others=self._trains_with_others,
                 trained_in_parts=watch is not None and bool(watch.roles().trained_elsewhere),
                 eval_steps=eval_steps,
                 keeps_statistics=self._keeps_statistics(),
@@ -265,9 +265,13 @@ class TrainingObserver:
             **known,
         )
 
+    @property
+    def _trains_with_others(self) -> bool:
+        return _OFTEN * self._others > self._steps
+
     def _not_judged(self) -> list[str]:
         """What other backward passes than those of the steps keep from being judged."""
-        if _OFTEN * self._others > self._steps:
+        if self._trains_with_others:
             return ["the course of the loss was not judged, as other backward passes come between the steps"]
         if self._dropped > max(_FEW_DROPPED, self._steps / _OFTEN):
             return [f"no step followed {self._dropped:,} backward passes (another optimizer?)"]
