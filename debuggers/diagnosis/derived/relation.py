@@ -48,6 +48,20 @@ def hits(evidence: Evidence) -> tuple[float, float] | None:
     return (late, share) if late > share + CHANCE * binomial_deviation(evidence, share, len(last)) else None
 
 
+def is_by_chance(evidence: Evidence) -> bool | None:
+    """Whether outputs tell their targets no better than chance: by their accuracy, or by their correlation.
+
+    The best outputs are constant then, by any loss.
+
+    Returns:
+        None where neither is known. The accuracy of a single step is that of an untrained model.
+    """
+    if len(evidence["accuracy"].finite) >= FEWEST and len(evidence["targets/top_share_so_far"]):
+        return hits(evidence) is None
+    related = late_correlation(evidence)
+    return None if related is None else abs(related[0]) < related[1]
+
+
 def reconstructs(evidence: Evidence) -> bool:
     """Whether the targets are the inputs: at each sampled step they have one mean, deviation, and range."""
     pairs = [(evidence[f"inputs/{name}"], evidence[f"targets/{name}"]) for name in ("mean", "std", "min", "max")]

@@ -4,7 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.rates import learning_rates
-from debuggers.diagnosis.derived.relation import FEWEST, hits, late_correlation, reconstructs
+from debuggers.diagnosis.derived.relation import FEWEST, is_by_chance, reconstructs
 from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, LayerFacts
@@ -71,11 +71,11 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
             elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
                 argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-            if gets_nowhere and not strength and _is_alone(evidence) and _are_unrelated(evidence):
+            if gets_nowhere and not strength and _is_alone(evidence) and is_by_chance(evidence):
                 argument.against(
                     STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant"
                 )
-            elif shrunk > LEFT and not is_drawn and (_are_unrelated(evidence) or _is_by_chance(evidence)):
+            elif shrunk > LEFT and not is_drawn and is_by_chance(evidence):
                 argument.against(
                     STRONG, f"outputs say nothing of their targets, which {shrunk:.0%} of the weights could well do"
                 )
@@ -121,17 +121,6 @@ def _is_alone(evidence: Evidence) -> bool:
     """Whether the loss is known to be one term, without a penalty on weights: what lets it fall may shrink them."""
     loss = evidence.facts.loss
     return loss is not None and bool(loss.kind) and loss.terms == 1 and not loss.penalized
-
-
-def _are_unrelated(evidence: Evidence) -> bool:
-    """Whether outputs go with their targets by no more than chance: then the best ones are constant, by any loss."""
-    related = late_correlation(evidence)
-    return related is not None and abs(related[0]) < related[1]
-
-
-def _is_by_chance(evidence: Evidence) -> bool:
-    """Whether an accuracy is known, and no better than that of the most frequent class."""
-    return len(evidence["accuracy"].finite) >= FEWEST and hits(evidence) is None
 
 
 def _decay(evidence: Evidence) -> float:

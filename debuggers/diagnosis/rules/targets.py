@@ -12,6 +12,7 @@ from debuggers.diagnosis.derived.relation import (
     FEWEST,
     explains,
     hits,
+    is_by_chance,
     late_correlation,
     learnt_of_new_rows,
     reconstructs,
@@ -193,12 +194,12 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
             argument.add(
                 MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
             )
-    elif len(accuracy) >= FEWEST and len(top):  # a single one is that of an untrained model
+    elif len(accuracy) >= FEWEST and len(top):
         if (hit := hits(evidence)) is not None:
             argument.against(STRONG, f"the accuracy is {hit[0]:.0%}, above the {hit[1]:.0%} of the most frequent class")
         elif (late := float(np.mean(accuracy.late().values))) < 1.3 * top.last:
             argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {top.last:.0%}")
-    elif argument.cause is not None and related is not None and abs(related[0]) < related[1]:
+    elif argument.cause is not None and related is not None and is_by_chance(evidence):
         argument.add(
             MODERATE, f"the correlation of outputs and targets is {related[0]:.2f} at the end, no more than chance"
         )
