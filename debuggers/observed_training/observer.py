@@ -27,6 +27,7 @@ from debuggers.observed_training.model_facts import FirstFacts, frozen_batch_nor
 from debuggers.observed_training.roles import parameter_roles
 from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
+from debuggers.observed_training.told_validation import ToldValidation
 from debuggers.observed_training.unused_gradients import UnusedGradients
 from debuggers.signals.sampled_steps import is_sampled
 from debuggers.signals.sampling import usable
@@ -52,6 +53,7 @@ class TrainingObserver:
     Attributes:
         passes: The backward passes of the coming step.
         calls: The calls of the model.
+        told_validation: Looks at the validations that the loop tells.
         error: The exception that ended the training, in one line.
         is_told_step_end: Whether ``after_step`` is called, in place of a hook of the optimizer's steps.
     """
@@ -109,6 +111,7 @@ class TrainingObserver:
             on_evaluation=lambda values: on_evaluation(self._last_step, values),
             on_evaluation_loss=lambda loss: on_evaluation_loss(self._last_step, loss),
         )
+        self.told_validation = ToldValidation(model, self.calls.validations, self.calls.random, isolation)
         self.error = ""
         self.is_told_step_end = False
         self._invariants, self._losses = InvariantLog(), KnownLosses()

@@ -15,7 +15,6 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.step_probe import PendingReading
-from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation, describe
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.measurement.summary_table import SummaryTable
@@ -23,9 +22,7 @@ from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.observed_training.observer import TrainingObserver
 from debuggers.ranks.watch import RankWatch
 from debuggers.signals.collector import Signals
-from debuggers.signals.entrances import observable
 from debuggers.signals.judge import SignalJudge
-from debuggers.signals.modes import evaluates_as_in_training
 from debuggers.torch_import import torch
 from stepscope.sessions.evidence_text import EvidenceText
 
@@ -70,9 +67,7 @@ class SessionDiagnosis:
         """
         self.probes: dict[str, dict[str, Any]] = {}
         self.backward_passes = 0
-        self._model = model
         self._isolation = isolation
-        self._validation_hooks = Hooks()
         self._emitter = emitter
         self._text = EvidenceText(emitter)
         self._announced: set[str] = set()
@@ -313,33 +308,20 @@ class SessionDiagnosis:
         if self.signals is not None:
             self.signals.note_later(step, name, value)
 
-    def note_validation(self, *, acted: bool = False) -> None:
-        """Counts a validation after the last step, once; ``acted`` says that a layer was in training mode."""
+    def note_validation(self) -> None:
+        """Counts a validation after the last step, once."""
         if self.observer is not None:
-            self.observer.calls.validations.tell(acted=acted)
+            self.observer.calls.validations.tell()
 
     def begin_validation(self) -> None:
         """Has the modes of layers looked at when the model is first called."""
-        self.note_validation()
-        observed = None if self.signals is None or self._model is None else observable(self._model)
-        if observed is not None:
-            self._validation_hooks.add_around_forward(observed, self._see_modes, self._see_end)
+        if self.observer is not None:
+            self.observer.told_validation.begin()
 
     def end_validation(self) -> None:
         """Looks at modes no more."""
-        self._validation_hooks.remove()
-
-    def _see_modes(self, module: torch.nn.Module, args: object, kwargs: object) -> None:
-        with self._isolation.guard("watching a validation"):
-            self.note_validation(acted=evaluates_as_in_training(module))
-            if self.observer is not None and not torch.is_grad_enabled():
-                self.observer.calls.random.call_begins(again=False)
-
-    def _see_end(self, module: torch.nn.Module) -> None:
-        with self._isolation.guard("watching a validation"):
-            self._validation_hooks.remove()
-            if self.observer is not None:
-                self.observer.calls.random.call_ends()
+        if self.observer is not None:
+            self.observer.told_validation.end()
 
     def optimizer_begins(self) -> None:
         """Says that one of several optimizers begins its step."""
