@@ -22,6 +22,7 @@ from debuggers.observed_training.forward_calls import ForwardCalls, dtype_name
 from debuggers.observed_training.graphs.loss_view import LossView
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.known_losses import KnownLosses, not_told
+from debuggers.observed_training.loop_tally import LoopTally
 from debuggers.observed_training.loss_graphs import LossGraphs
 from debuggers.observed_training.model_facts import FirstFacts, frozen_batch_norms, world_size
 from debuggers.observed_training.roles import parameter_roles
@@ -37,12 +38,8 @@ from debuggers.torch_internals.optimizers import held_parameters
 from debuggers.utils import tensors_in
 
 _EVAL_MODE = "eval_mode_in_training"
-_FEW_DROPPED = 5
-"""Backward passes that no step follows, of which nothing is said: those of skipped steps and of a probe."""
 _SCHEDULED = 10
 """The step at which the scheduler is looked for."""
-_OFTEN = 10
-"""At more than one in so many steps another model's passes are part of the training: a critic takes several a time."""
 
 
 class TrainingObserver:
@@ -122,9 +119,8 @@ class TrainingObserver:
         self._first, self._trained = FirstFacts(model, optimizer, mine), trained
         self._is_observing = False
         self._movement = StepMovement(self._invariants, self._arrivals)
-        self._steps, self._last_step = 0, -1
+        self._tally, self._last_step = LoopTally(), -1
         self._looks_closely = is_sampled(0)
-        self._clipped = self._others = self._joined = self._dropped = 0
         self._precision = ""
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
@@ -191,9 +187,9 @@ class TrainingObserver:
         """Takes a step, after its backward passes and before the optimizer changes the weights."""
         with self._isolation.guard("observing a step"):  # its time is the session's
             self.passes.trains_here()
-            if not self._steps:
+            if not self._tally.steps:
                 self._first.look()
-            if self._steps == _SCHEDULED - 1:
+            if self._tally.steps == _SCHEDULED - 1:
                 self._first.look_for_scheduler()
             looks = self._looks_closely
             self._check(step, looks=looks)
@@ -202,8 +198,8 @@ class TrainingObserver:
             if (count := self._broken.take()) is not None:
                 self._on_broken_batch(step, count)
             self._last_step = step
-            self._steps += 1
-            self._looks_closely = is_sampled(self._steps)
+            self._tally.steps += 1
+            self._looks_closely = is_sampled(self._tally.steps)
             if self._optimizer is None:
                 self._end_step()
 
@@ -232,13 +228,13 @@ class TrainingObserver:
         """
         self._take(waits=waits)
         first = self._first
-        roles = {} if watch is None else parameter_roles(watch, self._invariants, self._steps, self._last_step)
+        roles = {} if watch is None else parameter_roles(watch, self._invariants, self._tally.steps, self._last_step)
         eval_steps = watch.eval_steps if watch is not None and watch.eval_layers else 0
         dtypes = {dtype_name(one.dtype) for one in self._trained}
         narrow = next((name for name in ("float16", "bfloat16") if name in dtypes), "")
         return with_fields(
             Facts(
-                steps=self._steps,
+                steps=self._tally.steps,
                 last_step=self._last_step,
                 model=type(self._model).__name__,
                 parameters=first.parameters(roles, waits=waits),
@@ -251,34 +247,22 @@ class TrainingObserver:
                 outputs=self.calls.first_outputs,
                 targets=self._losses.targets,
                 backward_passes=self.passes.usual_passes,
-                joins_calls=2 * self._joined > self._steps,
-                trained_with_others=self._trains_with_others,
+                joins_calls=self._tally.joins_calls,
+                trained_with_others=self._tally.trains_with_others,
                 trained_in_parts=watch is not None and bool(watch.roles().trained_elsewhere),
                 eval_steps=eval_steps,
                 keeps_statistics=self._keeps_statistics(),
                 validations=self.calls.validations.count,
                 train_validations=self.calls.validations.in_training_mode,
                 mixed_precision=self._precision or narrow,
-                clips=2 * self._clipped > self._steps,
+                clips=self._tally.clips,
                 invariants=self._invariants.facts(),
-                not_told=(*not_told(self._told, self._losses, self.calls.inputs), *self._not_judged()),
+                not_told=(*not_told(self._told, self._losses, self.calls.inputs), *self._tally.not_judged()),
                 error=self.error,
                 world_size=world_size(),
             ),
             **known,
         )
-
-    @property
-    def _trains_with_others(self) -> bool:
-        return _OFTEN * self._others > self._steps
-
-    def _not_judged(self) -> list[str]:
-        """What other backward passes than those of the steps keep from being judged."""
-        if self._trains_with_others:
-            return ["the course of the loss was not judged, as other backward passes come between the steps"]
-        if self._dropped > max(_FEW_DROPPED, self._steps / _OFTEN):
-            return [f"no step followed {self._dropped:,} backward passes (another optimizer?)"]
-        return []
 
     def _keeps_statistics(self) -> bool:
         return self._invariants.is_always_broken(_EVAL_MODE) and self._first.has_trained_statistics()
@@ -313,7 +297,7 @@ class TrainingObserver:
         if len(roots) != 1:
             return
         with self._stopwatch, self._isolation.guard("looking at the loss's graph"):
-            view = self._graphs.look(roots[0], self._steps)
+            view = self._graphs.look(roots[0], self._tally.steps)
             alternates = self._rounds is not None and self._rounds.alternates
             if view is None or self.passes.repeats or alternates:
                 return
@@ -327,7 +311,7 @@ class TrainingObserver:
         if zeroed is not None:
             invariants.check("gradients_zeroed", step, broken=not zeroed)
         alternates = self._rounds is not None and self._rounds.alternates
-        self._joined += len(self.calls.sizes) > 2 * max(1, passes.passes)
+        self._tally.joined += len(self.calls.sizes) > 2 * max(1, passes.passes)
         if len(self.calls.sizes) > 1 and passes.passes > 1 and not alternates:
             invariants.check("micro_batch_size_constant", step, broken=len(set(self.calls.sizes)) > 1)
         if self.calls.autocast is not None:
@@ -340,7 +324,7 @@ class TrainingObserver:
         if self._first.acts_by_mode:
             invariants.check(_EVAL_MODE, step, broken=not self._model.training)
         if looks:
-            self._graphs.check_kept(self._steps, step)
+            self._graphs.check_kept(self._tally.steps, step)
             frozen = frozen_batch_norms(self._model)
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
             if self._rounds is None:
@@ -363,11 +347,11 @@ class TrainingObserver:
     def _end_step(self) -> None:
         # Not before the step: a loop may clip after it has called session.step().
         unscaled = unscaling_changes(self.passes.scaler, *members_of(self._optimizer))
-        self._dropped += self.passes.unrelated
+        self._tally.dropped += self.passes.unrelated
         others = self.passes.unrelated > 0 or (self._rounds is not None and self._rounds.alternates)
-        self._clipped += self.passes.step_ends() > unscaled
+        self._tally.clipped += self.passes.step_ends() > unscaled
         self._losses.step_ends(mixed=self.passes.mixed)
-        self._others += others
+        self._tally.others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)
         if acted is not None:
             self._invariants.check("no_training_mode_in_validation", self._last_step, broken=acted)
