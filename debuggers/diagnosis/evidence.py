@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tracker_adapters.wording import counted
+
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import Facts
 from debuggers.diagnosis.series import EMPTY, Series
@@ -37,6 +39,19 @@ class Evidence:
         """
         told, seen = self["validation/loss"], self["evaluation/loss"]
         return told if len(told) or 2 * len(seen) > len(self["loss"]) else seen
+
+    @property
+    def validation_gaps(self) -> tuple[str, ...]:
+        """Why the validation loss was not judged, where there is one."""
+        known = self.validation
+        if not len(known) or len(known.finite):
+            return ()
+        return (f"the validation loss was NaN or infinite at all {counted(len(known), 'validations')}",)
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What was not checked: what the facts tell, and the validation loss where it could not be judged."""
+        return (*self.facts.unchecked, *(gap for gap in self.validation_gaps if gap not in self.facts.gaps))
 
     def of_tensors(self, name: str) -> Mapping[str, Series]:
         """The series of one signal of many tensors, by their names; empty if it was not seen."""

@@ -6,6 +6,7 @@ Facts are stored in a run as JSON, so every field has a default: a run of anothe
 from typing import Any, Literal
 
 import msgspec
+from tracker_adapters.wording import counted
 
 FACTS_NAME = "stepscope/evidence"
 """The name of the text in a run that holds facts and findings; the last one counts."""
@@ -187,7 +188,9 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         clips: Whether the loop clips gradients.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.
-        gaps: The gaps of the session's coverage at its end; empty before it.
+        gaps: The gaps of the session's coverage.
+        gaps_after: The number of steps after which these were stored, of a training that goes on or was killed; 0 for
+            those of the session's end.
         first_nans: Where the first NaN came from, one sentence for each answer of a replayed step.
         error: The exception that ended the training, in one line.
         world_size: Number of ranks.
@@ -219,6 +222,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    gaps_after: int = 0
     first_nans: tuple[str, ...] = ()
     error: str = ""
     world_size: int = 1
@@ -227,4 +231,6 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def unchecked(self) -> tuple[str, ...]:
         """What was not checked: the gaps of the session's coverage, and what it neither saw nor was told."""
-        return tuple(dict.fromkeys((*self.gaps, *self.not_told)))
+        when = f"after {counted(self.gaps_after, 'steps')}, " if self.gaps_after else ""
+        since = [gap for gap in self.not_told if gap not in self.gaps]
+        return (*(f"{when}{gap}" for gap in self.gaps), *since)

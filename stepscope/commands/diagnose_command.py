@@ -40,7 +40,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                     "run": str(folder),
                     "scope": scope,
                     "causes": [one.to_dict() for one in causes],
-                    "gaps": list(evidence.facts.unchecked),
+                    "gaps": list(evidence.unchecked),
                 }
                 echo(json.dumps(json_values(line), allow_nan=False))
                 continue
@@ -50,5 +50,5 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                 echo("Nothing to diagnose: no step is stored.")
                 continue
             echo("\n".join(cause_lines(causes) or [f"No cause found in {evidence.facts.steps:,} steps."]))
-            for gap in evidence.facts.unchecked if evidence.facts.model else (_UNOBSERVED,):
+            for gap in evidence.unchecked if evidence.facts.model else (_UNOBSERVED,):
                 echo(f"Not checked: {gap}")

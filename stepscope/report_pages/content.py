@@ -157,7 +157,7 @@ class ReportContent:
         facts = self.evidence.facts
         failed = [line for line in self.text.splitlines() if line.startswith("Internal error: ")]
         ended = [f"The training ended in an exception: {facts.error}"] if facts.error else []
-        return [*self.notes, *ended, *facts.unchecked, *failed]
+        return [*self.notes, *ended, *self.evidence.unchecked, *failed]
 
     @property
     def architecture(self) -> list[str]:

@@ -72,6 +72,7 @@ class SessionDiagnosis:
         self._text = EvidenceText(emitter)
         self._announced: set[str] = set()
         self._watch: ParameterWatch | None = None
+        self._gaps: Callable[[Facts], tuple[str, ...]] = lambda facts: ()
         observes = wanted and model is not None
         self._is_off, self._tells_layers = not wanted and model is not None, tells_layers
         self._judge = SignalJudge([*(plugin_rules() if observes else ()), *detectors], emitter, isolation)
@@ -118,9 +119,9 @@ class SessionDiagnosis:
         """Has a function called with what the rules about signals find, when it begins."""
         self._judge.on_begun = on_begun
 
-    def use_watch(self, watch: ParameterWatch | None) -> None:
-        """Takes who knows which parameters take part in the training."""
-        self._watch = watch
+    def use_watch(self, watch: ParameterWatch | None, gaps: Callable[[Facts], tuple[str, ...]]) -> None:
+        """Takes who knows which parameters take part in the training, and what tells the gaps of its coverage."""
+        self._watch, self._gaps = watch, gaps
 
     def expect(self) -> None:
         """Prepares for the forward pass of the coming step."""
@@ -249,7 +250,9 @@ class SessionDiagnosis:
             announce(begun, self._emitter)
         known = [] if self._watch is None else self._watch.findings()
         self.judge_noted()
-        self._text.put(step, self.facts(waits=False), [*known, *found, *self._judge.findings()])
+        facts = self.facts(waits=False)
+        facts = with_fields(facts, gaps=self._gaps(facts), gaps_after=facts.steps)
+        self._text.put(step, facts, [*known, *found, *self._judge.findings()])
 
     def put_out(self, step: int, findings: list[Finding], gaps: tuple[str, ...]) -> None:
         """Stores everything at the end of the session, with the gaps of its coverage."""

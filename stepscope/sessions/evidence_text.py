@@ -9,14 +9,14 @@ from debuggers.detectors import Finding
 from debuggers.diagnosis.facts import FACTS_NAME, Facts
 from debuggers.diagnosis.stored_facts import encode
 
-FIRST_STEPS = frozenset([1, 10])
+FIRST_STEPS = frozenset([1, 10, 50])
 """Steps after which the text is stored however soon."""
 EVERY_STEPS = 100
 EVERY_S = 30.0
 
 
 class EvidenceText:
-    """Stores the text ``stepscope/evidence`` after steps 1 and 10, and then every 100 steps and 30 s at most."""
+    """Stores the text ``stepscope/evidence`` after steps 1, 10 and 50, and then every 100 steps and 30 s at most."""
 
     def __init__(self, emitter: Emitter | None) -> None:
         """Without an emitter nothing is stored."""

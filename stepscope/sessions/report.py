@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
@@ -73,34 +73,20 @@ class DebugReport:
         instruments: Instruments,
         findings: list[Finding],
         *,
+        coverage: Coverage,
         overhead: Overhead,
-        last_step: int,
         failures: Mapping[tuple[str, str], int],
         disabled: bool,
-        first_nans: tuple[FirstNaN, ...] = (),
-        unused_passes: int = 0,
-        replaced: bool = False,
-        ended_tools: Sequence[str] = (),
-        causes: tuple[Cause, ...] = (),
-        evidence: Evidence | None = None,
-        tools: ToolReport | None = None,
+        first_nans: tuple[FirstNaN, ...],
+        causes: tuple[Cause, ...],
+        evidence: Evidence,
+        tools: ToolReport | None,
     ) -> Self:
         """Returns the report of instruments and their findings, to which those are added that the history shows."""
         analysis = instruments.gradients.analyze_gradient_flow()
         # Growth over steps and depth is found only when the history is checked.
         findings += [finding for finding in analysis.findings if finding not in findings]
         findings.sort(key=lambda finding: finding.step)
-        evidence = evidence or Evidence()
-        coverage = Coverage.of(
-            instruments,
-            overhead,
-            last_step=last_step,
-            failures=sum(failures.values()),
-            unused_passes=unused_passes,
-            replaced=replaced,
-            ended_tools=ended_tools,
-            not_told=(*evidence.facts.not_told, *_unjudged_validation(evidence)),
-        )
         inspector = instruments.tensors
         return cls(
             verdict=verdict_of(findings, coverage, causes),
@@ -190,13 +176,6 @@ class DebugReport:
     def to_json(self) -> str:
         """Returns ``to_dict`` as JSON, indented."""
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
-
-def _unjudged_validation(evidence: Evidence) -> list[str]:
-    known = evidence.validation
-    if not len(known) or len(known.finite):
-        return []
-    return [f"the validation loss was NaN or infinite at all {counted(len(known), 'validations')}"]
 
 
 def overhead_line(overhead: Overhead) -> str:

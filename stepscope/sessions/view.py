@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import Facts
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.joined_optimizers import members_of
 from debuggers.torch_import import torch
+from stepscope.sessions.coverage import Coverage
 from stepscope.sessions.diagnosis import SessionDiagnosis
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
@@ -123,17 +126,15 @@ class SessionView:
         tools: ToolReport | None = None
         with self._isolation.guard("reporting what the tools know"):
             tools = ToolReport.of(self._instruments.tools, evidence or Evidence())
+        evidence = evidence or Evidence()
         return DebugReport.of(
             self._instruments,
             findings,
+            coverage=self._coverage(evidence.facts, evidence.validation_gaps),
             overhead=self._pacing.overhead(),
-            last_step=self._pacing.last,
-            failures={**self._isolation.counts, **self._instruments.failures},
+            failures=self._failures,
             disabled=self.disabled,
             first_nans=self._first_nan.found,
-            unused_passes=self._first_nan.unused_passes,
-            replaced=self._is_replaced,
-            ended_tools=self._stability.ended_tools,
             causes=causes,
             evidence=evidence,
             tools=tools,
@@ -142,6 +143,23 @@ class SessionView:
     def evidence(self) -> Evidence:
         """Returns the evidence of the diagnosis so far; waits for the device."""
         return self._diagnosis.evidence(self._findings())
+
+    @property
+    def _failures(self) -> dict[tuple[str, str], int]:
+        return {**self._isolation.counts, **self._instruments.failures}
+
+    def _coverage(self, facts: Facts, more: Iterable[str] = ()) -> Coverage:
+        """What was checked so far, with what is known of the training."""
+        return Coverage.of(
+            self._instruments,
+            self._pacing.overhead(),
+            last_step=self._pacing.last,
+            failures=sum(self._failures.values()),
+            unused_passes=self._first_nan.unused_passes,
+            replaced=self._is_replaced,
+            ended_tools=self._stability.ended_tools,
+            not_told=(*facts.not_told, *more),
+        )
 
     def _findings(self) -> list[Finding]:
         """All findings so far; waits for the device."""

@@ -1,5 +1,6 @@
 """A run's store tells the same causes as the session that recorded it, also when the training was killed."""
 
+import math
 import os
 import signal
 
@@ -80,6 +81,25 @@ def test_a_training_that_was_killed_is_diagnosed(tmp_path):
     result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
     assert result.exit_code == 0
     assert result.output.startswith("1. The inputs hold NaN or infinities, since step 5 (non_finite_inputs")
+
+
+def test_what_was_not_checked_is_known_while_a_training_goes_on(tmp_path):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run, stepscope.watch(model, optimizer, run=run) as session:
+        for _ in range(60):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(torch.randn(32, 4)), torch.randint(3, (32,))).backward()
+            optimizer.step()
+        session.validation(math.nan)
+        run.flush_store()
+        with stepscope.read_run(tmp_path / "run") as record:
+            found = stored_evidence(record).unchecked
+    assert "after 50 steps, 2 of 4 parameters are frozen (0.weight, 0.bias)" in found
+    assert "the validation loss was NaN or infinite at all 1 validation" in found
+    with stepscope.read_run(tmp_path / "run") as record:
+        assert stored_evidence(record).unchecked == session.report().coverage.gaps
 
 
 def test_sessions_of_several_scopes_are_told_apart(tmp_path):
