@@ -11,6 +11,7 @@ import copy
 import tempfile
 import time
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ FIRST, BLOCK = 5, 25
 """Steps of the first block, and of each later one: the session is paused while another copy steps."""
 SETTLED = 105
 NEVER = 10**9
-HOOKS = {
+HOOKS: dict[str, tuple[HookTrigger, dict[str, Any]]] = {
     "step > 1e9, forward": (HookTrigger.EVERY_FORWARD, {"condition": f"step > {NEVER}"}),
     "step > 1e9, backward": (HookTrigger.EVERY_BACKWARD, {"condition": f"step > {NEVER}"}),
     "every 1e9 steps": (HookTrigger.EVERY_N_STEPS, {"n": NEVER}),

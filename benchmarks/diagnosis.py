@@ -1,8 +1,9 @@
 """Tells what collecting the evidence of a diagnosis adds to a step, by the kind of the step.
 
 Run: ``python benchmarks/diagnosis.py``. Copies of one model step in turn, in blocks, on the same batches: plain,
-watched without a diagnosis, and with it; the columns say what the last adds to the second. Times are processor time of
-the training thread, in one thread of torch, so that waiting for other processes does not count.
+watched without a diagnosis, and with it; the columns say what the last adds to the second. *told* says what it adds to
+the last, in the mean, that the loop passes its loss, inputs, outputs and targets to ``session.step``. Times are
+processor time of the training thread, in one thread of torch, so that waiting for other processes does not count.
 """
 
 import argparse
@@ -27,14 +28,21 @@ from debuggers.signals.sampled_steps import is_sampled
 from stepscope.sessions.config import DebugConfig
 from stepscope.sessions.schedule import Schedule
 
-SIDES = ("plain", "without", "with")
+SIDES = ("plain", "without", "with", "told")
 FIRST, BLOCK = 5, 25
 """Steps of the first block, and of each later one: no block begins with one of the sampled steps that come later."""
 SETTLED = 100
 """Steps of which none counts: they load code, and more of them are sampled than later."""
 SHARES = {"ordinary": 0.96, "sampled": 0.02, "after": 0.02}
 """Kinds of steps, and their shares of a long training."""
-TITLES = f"{'µs a step':14}{'plain':>9}{'ordinary':>10}{'sampled':>10}{'the next':>10}{'mean':>8}{'% of plain':>12}"
+TITLES = "".join(
+    f"{title:>{width}}"
+    for title, width in zip(
+        ("plain", "ordinary", "sampled", "the next", "mean", "% of plain", "told", "% of plain"),
+        (9, 10, 10, 10, 8, 12, 8, 12),
+        strict=True,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -72,8 +80,9 @@ class Side:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self.times_ns: list[int] = []
         self._session: Any = None
+        self._tells = name == "told"
         if name != "plain":
-            config = DebugConfig(schedule=Schedule(every=10), max_overhead=None, diagnosis=name == "with")
+            config = DebugConfig(schedule=Schedule(every=10), max_overhead=None, diagnosis=name != "without")
             run = stack.enter_context(stepscope.open_run(f"{folder}/{name}", sinks=[]))
             self._session = stack.enter_context(stepscope.watch(self.model, self.optimizer, run=run, config=config))
 
@@ -91,8 +100,11 @@ class Side:
         start = time.thread_time_ns()
         inputs, targets = batch
         self.optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(self.model(inputs).flatten(0, -2), targets)
+        outputs = self.model(inputs).flatten(0, -2)
+        loss = nn.functional.cross_entropy(outputs, targets)
         torch.autograd.backward(loss)
+        if self._tells:
+            self._session.step(loss, inputs=inputs, outputs=outputs, targets=targets)
         self.optimizer.step()
         self.times_ns.append(time.thread_time_ns() - start)
 
@@ -131,13 +143,18 @@ def line(name: str, case: Case, steps: int) -> str:
     """Returns a line of the table: medians, and the mean of a long training."""
     times, counts, same = measure(case, steps)
     plain = float(np.median(times["plain"][counts]))
-    added = {
-        kind: float(np.median(times["with"][counts & chosen]) - np.median(times["without"][counts & chosen]))
-        for kind, chosen in kinds(steps).items()
-    }
-    mean = sum(added[kind] * share for kind, share in SHARES.items())
-    shown = "".join(f"{added[kind]:+10.0f}" for kind in SHARES)
-    return f"{name:14}{plain:9.0f}{shown}{mean:+8.0f}{mean / plain * 100:12.2f}{'' if same else '  OTHER WEIGHTS'}"
+
+    def added(side: str, base: str) -> dict[str, float]:
+        return {
+            kind: float(np.median(times[side][counts & chosen]) - np.median(times[base][counts & chosen]))
+            for kind, chosen in kinds(steps).items()
+        }
+
+    diagnosed = added("with", "without")
+    shown = "".join(f"{diagnosed[kind]:+10.0f}" for kind in SHARES)
+    means = [sum(one[kind] * share for kind, share in SHARES.items()) for one in (diagnosed, added("told", "with"))]
+    shown += "".join(f"{mean:+8.0f}{mean / plain * 100:12.2f}" for mean in means)
+    return f"{name:14}{plain:9.0f}{shown}{'' if same else '  OTHER WEIGHTS'}"
 
 
 def main() -> None:
@@ -151,7 +168,7 @@ def main() -> None:
         parser.error(f"--steps is {arguments.steps}; expected more than {SETTLED + BLOCK}")
     torch.set_num_threads(1)
     print(", ".join(f"{name} {value}" for name, value in machine().items() if value is not None), flush=True)
-    print(TITLES)
+    print(f"{'µs a step':14}{TITLES}")
     for name in arguments.cases.split(","):
         print(line(name, CASES[name], arguments.steps or CASES[name].steps), flush=True)
 
