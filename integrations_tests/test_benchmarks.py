@@ -64,6 +64,26 @@ def test_what_observed_losses_cost_is_measured(tmp_path):
 
 
 @pytest.mark.slow
+def test_what_a_diagnosis_and_telling_a_batch_add_is_measured(tmp_path):
+    printed, _ = run(tmp_path, "diagnosis.py", "--cases", "2 layers", "--steps", "150")
+    *_, row = printed.splitlines()
+    assert row.startswith("2 layers")
+    assert len(row.split()) == 2 + 8
+    assert float(row.split()[2]) > 0
+
+
+@pytest.mark.slow
+def test_what_hooks_that_do_not_fire_add_is_measured(tmp_path):
+    printed, _ = run(tmp_path, "conditional_hooks.py", "--steps", "140")
+    rows = dict(line.rsplit(None, 1) for line in printed.splitlines()[2:])
+    assert [name.rstrip() for name in rows] == [
+        "step > 1e9, forward", "step > 1e9, backward", "every 1e9 steps", "at step 1e9", "l2_norm > 1e9",
+        "own: norm() > 1e9",
+    ]  # fmt: skip
+    assert all(abs(float(added)) < 5000 for added in rows.values())
+
+
+@pytest.mark.slow
 def test_what_integrations_add_is_measured(tmp_path):
     printed, _ = run(tmp_path, "integrations.py", "--steps", "103")
     rows = [line.rsplit(None, 4) for line in printed.splitlines()]
