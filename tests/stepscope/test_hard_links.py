@@ -42,6 +42,11 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def recorded(folder):
+    """The contents but for SQLite's index of a log, which the first reader makes anew where the last one was writing."""
+    return {name: content for name, content in contents(folder).items() if not name.endswith(".db-shm")}
+
+
 def copy_by_links(run_folder):
     other = run_folder.with_name("other")
     shutil.copytree(run_folder, other, copy_function=os.link)
@@ -82,7 +87,7 @@ def test_a_sync_leaves_its_other_names_alone(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread") as run:
         run.scalar("loss", 1.0, step=0)
     other = copy_by_links(tmp_path / "run")
-    before = contents(other)
+    before = recorded(other)
     (result,) = sync_runs(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
     assert (result.outcome, result.delivered) == ("done", 1)
-    assert contents(other) == before
+    assert recorded(other) == before
