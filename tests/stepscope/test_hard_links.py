@@ -43,7 +43,7 @@ def contents(folder):
 
 
 def recorded(folder):
-    """The contents but for SQLite's index of a log, which the first reader makes anew where the last one was writing."""
+    """The contents but for SQLite's index of a log, which a reader makes anew where it was not finished."""
     return {name: content for name, content in contents(folder).items() if not name.endswith(".db-shm")}
 
 
