@@ -10,6 +10,8 @@ SMALLEST_NORMAL = float(np.finfo(np.float16).smallest_normal)
 """What is smaller has fewer bits in float16, down to none (Micikevicius et al. 2018)."""
 SMALLEST = float(np.finfo(np.float16).smallest_subnormal)
 """What is smaller than half of it is zero in float16."""
+OFTEN = 3
+"""Steps with a loss that is not finite, from which it is no accident of a batch, even if it does not come again."""
 _NOT_FINITE = ("non_finite_loss", "non_finite_activation", "non_finite_weight", "non_finite_gradient")
 
 
@@ -70,10 +72,12 @@ def non_finite_backward(evidence: Evidence) -> Argument:
 
 
 def _weigh_growth(argument: Argument, evidence: Evidence, first: int) -> None:
-    """What blew up before it became infinite was no single operator's fault, and what is over hardly counts."""
+    """What blew up before it became infinite was no single operator's fault, and what is soon over hardly counts."""
     found = [finding for finding in evidence.findings if finding.kind.startswith("non_finite")]
     ends = evidence["total_norm/gradients"].values[-10:]
-    if found and not any(finding.ongoing for finding in found) and np.isfinite(ends).all():
+    # A scaler searches its scale for some steps, with gradients that are infinite; of a loss it makes none.
+    is_rare = sum(finding.steps for finding in found if finding.kind == "non_finite_loss") < OFTEN
+    if found and is_rare and not any(finding.ongoing for finding in found) and np.isfinite(ends).all():
         argument.against(STRONG, f"it is over since step {max(finding.last_step for finding in found)}")
     norms = evidence["total_norm/gradients"].until(first - 1).finite.values
     losses = evidence["loss"].until(first - 1).finite.values

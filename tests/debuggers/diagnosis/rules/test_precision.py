@@ -36,3 +36,14 @@ def test_an_epsilon_that_is_zero_in_float16_divides_by_zero(eps, dtype, is_first
     )  # fmt: skip
     causes = diagnose(evidence(facts=facts, loss=loss, findings=(found,)))
     assert (causes[0].code == "fp16_underflow") == is_first
+
+
+@pytest.mark.parametrize(("broken", "is_named"), [(3, True), (2, False)])
+def test_a_loss_that_is_often_not_finite_counts_though_it_ends(broken, is_named):
+    loss = np.where(np.arange(STEPS) < broken, np.nan, np.geomspace(2.3, 0.3, STEPS))
+    found = Finding(
+        kind="non_finite_loss", name="loss", level="error", step=0, last_step=broken - 1, steps=broken, ongoing=False,
+        value=np.nan, threshold=np.inf, evidence="", rule="",
+    )  # fmt: skip
+    causes = diagnose(evidence(facts=Facts(), loss=loss, findings=(found,), total_norm__gradients=np.full(STEPS, 1.0)))
+    assert ("non_finite_forward" in [cause.code for cause in causes]) == is_named
