@@ -62,7 +62,7 @@ def clipped_when_the_step_is_taken(watch: Watch, *, seed: int, sick: bool) -> fl
 
 
 @sick("clipping_too_strong", also=("learning_rate_too_low",), margin=0.1)
-def values_clipped_at_a_rate(watch: Watch, *, seed: int, sick: bool) -> float:
+def values_clipped_at_a_weight_decay(watch: Watch, *, seed: int, sick: bool) -> float:
     """``clip_grad_value_`` gets 1e-5, which was meant for the weight decay; the twin clips values at 0.1."""
     train, test = samples.scenes(seed)
     model = nn.Sequential(

@@ -106,7 +106,7 @@ class _Refined(nn.Module):
 def refined_fourteen_times_without_a_factor(watch: Watch, *, seed: int, sick: bool) -> float:
     """One block is added to the state fourteen times, and grows it each time; the twin adds a fourteenth of it."""
     train, test = samples.standardised(springs(seed), 0, 1)
-    model = _Refined(0.4 if sick else 0.7 / 14)
+    model = _Refined(0.7 if sick else 0.7 / 14)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.03, momentum=0.9)
     session = watch(model, optimizer)
     for _ in range(14):

@@ -138,7 +138,7 @@ def the_deviation_of_a_blank_picture(watch: Watch, *, seed: int, sick: bool) -> 
 
 @sick("fp16_underflow", margin=0.1)
 def a_denoiser_in_float16_without_a_scaler(watch: Watch, *, seed: int, sick: bool) -> float:
-    """The loss is a mean over 12,000 pixels under float16's autocast, and nothing scales it; the twin has a scaler."""
+    """A mean over 12,000 pixels has a weight of 1e-5 under float16's autocast, and no scaler; the twin has one."""
     train, test = samples.scenes(seed, count=900)
     model = nn.Sequential(
         nn.Flatten(), nn.Linear(192, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 192),

@@ -51,7 +51,7 @@ def hidden_blocks_in_a_plain_list(watch: Watch, *, seed: int, sick: bool) -> flo
 
 @sick("parameters_not_in_optimizer", margin=0.1)
 def a_head_for_new_classes_after_the_optimizer(watch: Watch, *, seed: int, sick: bool) -> float:
-    """The head of a net for even digits is replaced after the optimizer was made; the twin makes the optimizer then."""
+    """The head of a net for odd and even is replaced after the optimizer was made; the twin makes that anew."""
     train, test = samples.numerals(seed)
     model = nn.Sequential()
     model.add_module("body", nn.Sequential(nn.Flatten(), nn.Linear(64, 24), nn.ReLU(), nn.Linear(24, 6), nn.Tanh()))
@@ -114,7 +114,7 @@ def features_that_pass_through_numpy(watch: Watch, *, seed: int, sick: bool) -> 
 
 @sick("detached_parameters", margin=0.1)
 def an_encoder_under_no_grad(watch: Watch, *, seed: int, sick: bool) -> float:
-    """A bottleneck of two is found under ``no_grad``, left from an evaluation; the twin computes it with gradients."""
+    """A bottleneck of three is found under ``no_grad``, left from an evaluation; the twin has gradients there."""
     data = datasets.breast_cancer(seed)
     encoder = nn.Sequential(nn.Linear(30, 16), nn.Tanh(), nn.Linear(16, 3))
     decoder = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 30))

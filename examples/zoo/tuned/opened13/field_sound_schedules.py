@@ -14,7 +14,7 @@ from examples.zoo.tuned.opened13.field_tools import judged, springs
 
 @healthy(at_least=0.9)
 def restarts_every_sixty_steps(watch: Watch, *, seed: int) -> float:
-    """Warm restarts raise the rate from zero to 0.1 again, and the loss with it, four times."""
+    """Warm restarts raise the rate from zero to 0.1 again, and the loss with it, three times."""
     train, test = samples.numerals(seed)
     model = nn.Sequential(
         nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Conv2d(12, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(192, 10)
