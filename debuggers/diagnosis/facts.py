@@ -186,6 +186,8 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, ``float16`` also where a model
             casts what its layers multiply, else ``""``.
         clips: Whether the loop clips gradients.
+        weights_replaced: Whether the loop has changed weights after the last step, as where it ends with a checkpoint
+            that it restores.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.
         gaps: The gaps of the session's coverage.
@@ -219,6 +221,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     validations: int = 0
     mixed_precision: str = ""
     clips: bool = False
+    weights_replaced: bool = False
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()

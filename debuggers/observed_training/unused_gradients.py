@@ -1,4 +1,4 @@
-"""Whether a step of the optimizer ever uses the gradients that backward passes fill."""
+"""Whether a step of the optimizer ever uses the gradients that backward passes fill, and whether its weights stay."""
 
 from collections.abc import Sequence
 
@@ -21,22 +21,34 @@ class UnusedGradients:
 
     What else trains the weights, such as an optimizer inside of the backward pass, changes them from one pass to the
     next. What changes them behind the last one, as a checkpoint that is restored at the end, has not trained them.
+
+    Attributes:
+        has_replaced: Whether weights were changed after the last step and never between two, as by a loop that ends
+            with its best checkpoint. One that clamps weights after each step does not.
     """
 
     def __init__(self, trained: Sequence[torch.Tensor]) -> None:
         """Takes the parameters that are to be trained."""
         self._watched = list(trained[:: max(1, len(trained) // _WATCHED)])
         self._versions = self._latest = self._now()
-        self._has_stepped = False
+        self._has_stepped = self._is_habit = False
 
     def optimizer_steps(self) -> None:
         """Says that the optimizer has taken a step."""
         self._has_stepped = True
+        self._latest = self._now()
 
     def pass_begins(self) -> None:
         """Says that a backward pass begins."""
         if not self._has_stepped:
             self._latest = self._now()
+        elif not self._is_habit:
+            self._is_habit = self._now() != self._latest
+
+    @property
+    def has_replaced(self) -> bool:
+        """See the class."""
+        return self._has_stepped and not self._is_habit and self._now() != self._latest
 
     def judge(self, passes: StepPasses, invariants: InvariantLog) -> None:
         """Enters the invariant ``gradients_are_used``, if that can be told by now."""

@@ -73,6 +73,8 @@ def overfitting(evidence: Evidence) -> Argument:
             f"the training loss is {progress.last / level:.0%} of that of a constant output, the validation loss "
             f"{last / level:.0%}",
         )
+    if evidence.facts.weights_replaced and later >= 1:
+        argument.against(STRONG, "weights were changed after the last step, as where the best ones are restored")
     argument.advice = (
         f"Stop at step {step}, where the validation loss was lowest; more data or augmentation, weight decay, dropout, "
         "or a smaller model."

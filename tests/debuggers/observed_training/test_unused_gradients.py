@@ -10,8 +10,8 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.observed_training.observer import TrainingObserver
 
 
-def unused(*, by_hand=False, restores=False, steps=False, passes=12):
-    """Trains without a session; returns whether gradients are found to be unused, None where that is not said."""
+def facts_of(*, by_hand=False, restores=False, steps=False, clamps=False, passes=12):
+    """Trains without a session; returns what is known of it."""
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -28,10 +28,18 @@ def unused(*, by_hand=False, restores=False, steps=False, passes=12):
         if steps:
             observer.step(step)
             optimizer.step()
+        if clamps:
+            with torch.no_grad():
+                model.weight.clamp_(-0.3, 0.3)
     if restores:
         model.load_state_dict(best)
     observer.close()
-    found = [one for one in observer.facts(None).invariants if one.name == "gradients_are_used"]
+    return observer.facts(None)
+
+
+def unused(**options):
+    """Trains; returns whether gradients are found to be unused, None where that is not said."""
+    found = [one for one in facts_of(**options).invariants if one.name == "gradients_are_used"]
     return bool(found[0].broken) if found else None
 
 
@@ -55,3 +63,13 @@ def test_steps_use_gradients():
 
 def test_a_few_passes_say_nothing():
     assert unused(passes=3) is None
+
+
+def test_weights_that_a_loop_restores_at_its_end_are_not_those_of_the_last_step():
+    assert facts_of(steps=True, restores=True).weights_replaced
+    assert not facts_of(steps=True).weights_replaced
+    assert not facts_of(restores=True).weights_replaced
+
+
+def test_weights_that_a_loop_clamps_after_each_step_are_not_replaced():
+    assert not facts_of(steps=True, clamps=True).weights_replaced
