@@ -90,12 +90,12 @@ def prior_in_every_layer(watch: Watch, *, seed: int, sick: bool) -> float:
 
 @sick("stopped_too_early", also=("learning_rate_too_low",), margin=0.15)
 def a_preview_taken_for_the_picture(watch: Watch, *, seed: int, sick: bool) -> float:
-    """Thirty steps, enough for a preview, are all that a photograph is painted in, while the loss still falls fast."""
+    """Sixty steps, enough for a preview, are all that a photograph is painted in, while the loss still falls fast."""
     places, colours, test, test_colours = _parted(seed)
     net = _painter(96)
-    opt = torch.optim.SGD(net.parameters(), lr=0.03)
+    opt = torch.optim.SGD(net.parameters(), lr=0.015)
     session = watch(net, opt)
-    for rows, wanted in shuffled(150, 30 if sick else 400, places, colours):
+    for rows, wanted in shuffled(150, 60 if sick else 400, places, colours):
         outputs = net(rows)
         loss = functional.mse_loss(outputs, wanted)
         opt.zero_grad()

@@ -247,7 +247,7 @@ def with_the_truth_less_and_less(watch: Watch, *, seed: int) -> float:
 
 
 @healthy(at_least=0.7)
-def quantiles_of_the_damping(watch: Watch, *, seed: int) -> float:
+def quantiles_of_the_rate(watch: Watch, *, seed: int) -> float:
     """A pinball loss on three quantiles of noisy rates, summed over a batch, with a rate to suit the sum."""
     angles, told = swings(seed)
     told = _standard(told)[:, :1]
