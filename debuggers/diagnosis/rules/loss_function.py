@@ -229,7 +229,10 @@ def _add_contradiction(argument: Argument, evidence: Evidence, loss: LossFacts) 
     expected, chance = math.exp(-level), evidence["targets/top_share_so_far"].values[-1:]
     if not len(chance) or expected < FAR * chance[0]:
         return
-    if found < chance[0] + CHANCE * binomial_deviation(evidence, float(chance[0]), len(steps[late])):
+    by_chance = chance[0] + CHANCE * binomial_deviation(evidence, float(chance[0]), len(steps[late]))
+    # Of a few rows, as in batches of one, either accuracy is possible.
+    too_few = expected - CHANCE * binomial_deviation(evidence, expected, len(steps[late]))
+    if found < min(by_chance, too_few):
         argument.add(
             0.85,
             f"a loss of {level:.3g} goes with an accuracy of about {expected:.0%}, and that of the outputs is "

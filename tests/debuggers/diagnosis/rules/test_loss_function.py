@@ -117,11 +117,11 @@ def test_labels_that_compete_in_a_cross_entropy_need_a_sigmoid(share, classes, i
     assert [cause.code for cause in causes] == ["wrong_output_or_loss"] * is_one
 
 
-def _ordered(level, right, **fields):
+def _ordered(level, right, rows=48, **fields):
     """Five classes at four places: a loss at a level, and how often outputs are right."""
-    loss = LossFacts(**{"kind": "cross_entropy", "reduction": "mean", "outputs_shape": (48, 5, 4)} | fields)
-    facts = Facts(steps=STEPS, loss=loss, outputs=BatchFacts(shape=(48, 4, 5)))
-    signals = {"accuracy": np.full(STEPS, right), "inputs/batch_size": np.full(STEPS, 48.0)}
+    loss = LossFacts(**{"kind": "cross_entropy", "reduction": "mean", "outputs_shape": (rows, 5, 4)} | fields)
+    facts = Facts(steps=STEPS, loss=loss, outputs=BatchFacts(shape=(rows, 4, 5)))
+    signals = {"accuracy": np.full(STEPS, right), "inputs/batch_size": np.full(STEPS, float(rows))}
     signals["targets/top_share_so_far"] = np.full(STEPS, 0.22)
     return [cause.code for cause in diagnose(evidence(facts=facts, loss=np.geomspace(1.6, level, STEPS), **signals))]
 
@@ -133,6 +133,8 @@ def test_outputs_that_are_right_by_chance_alone_belie_a_low_loss():
     assert _ordered(0.4, 0.2, ignored=0) == []  # places that count for nothing may be told, too
     assert _ordered(0.4, 0.2, weighted=True) == []
     assert _ordered(0.4, 0.2, outputs_shape=(12, 5)) == []  # of some places only
+    assert _ordered(0.4, 0.1, rows=1) == ["wrong_output_or_loss"]
+    assert _ordered(0.4, 0.45, rows=1) == []  # of twenty rows, neither is out of the question
 
 
 @pytest.mark.parametrize(("between", "is_one"), [("ExpBackward0", True), ("NegBackward0", False)])
