@@ -42,11 +42,6 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def recorded(folder):
-    """The contents but for SQLite's index of a log, which a reader makes anew where it was not finished."""
-    return {name: content for name, content in contents(folder).items() if not name.endswith(".db-shm")}
-
-
 def copy_by_links(run_folder):
     other = run_folder.with_name("other")
     shutil.copytree(run_folder, other, copy_function=os.link)
@@ -86,8 +81,11 @@ def test_a_log_that_a_killed_process_left_is_copied_too(tmp_path):
 def test_a_sync_leaves_its_other_names_alone(tmp_path):
     with stepscope.open_run(tmp_path / "run", sinks=["local"], delivery="thread") as run:
         run.scalar("loss", 1.0, step=0)
+    # SQLite's index beside a log may be unfinished: the first reader makes it anew, and no other one writes to it.
+    with stepscope.read_run(tmp_path / "run") as record:
+        assert record.scalars("loss").values.tolist() == [1.0]
     other = copy_by_links(tmp_path / "run")
-    before = recorded(other)
+    before = contents(other)
     (result,) = sync_runs(tmp_path / "run", to=[f"local:{tmp_path / 'out'}"])
     assert (result.outcome, result.delivered) == ("done", 1)
-    assert recorded(other) == before
+    assert contents(other) == before
