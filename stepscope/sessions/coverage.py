@@ -91,8 +91,9 @@ class Coverage:
         replaced: bool = False,
         ended_tools: Sequence[str] = (),
         not_told: Sequence[str] = (),
+        waits: bool = True,
     ) -> Self:
-        """Returns the coverage of a session."""
+        """Returns the coverage of a session; ``waits`` for the device, or leaves out what a GradScaler skipped."""
         watch = instruments.gradients.watch
         roles = None if watch is None else watch.roles()
         activations = instruments.activations
@@ -106,7 +107,7 @@ class Coverage:
             parameters=0 if roles is None else len(roles.parameters),
             recorded_layers=len(counts),
             recorded_steps=max(counts.values(), default=0),
-            skipped=instruments.skipped.count(),
+            skipped=instruments.skipped.count() if waits else 0,
             unseen_losses=instruments.unseen_losses,
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,

@@ -135,7 +135,9 @@ class DebugSession(SessionProbing):
             stopwatch=self._pacing.stopwatch,
         )
         self._instruments.tools.evidence = lambda: self._diagnosis.evidence([])
-        self._diagnosis.use_watch(self._instruments.gradients.watch, lambda facts: self._coverage(facts).gaps)
+        self._diagnosis.use_watch(
+            self._instruments.gradients.watch, lambda facts: self._coverage(facts, waits=False).gaps
+        )
         for hook in hooks_on_findings(on_finding, known=self._diagnosis.kinds, run=run):
             warn_of_unknown_kinds(hook, self._diagnosis.kinds)
             self._instruments.tools.hooks.register_hook(hook)

@@ -148,8 +148,8 @@ class SessionView:
     def _failures(self) -> dict[tuple[str, str], int]:
         return {**self._isolation.counts, **self._instruments.failures}
 
-    def _coverage(self, facts: Facts, more: Iterable[str] = ()) -> Coverage:
-        """What was checked so far, with what is known of the training."""
+    def _coverage(self, facts: Facts, more: Iterable[str] = (), *, waits: bool = True) -> Coverage:
+        """What was checked so far, with what is known of the training; may wait for the device."""
         return Coverage.of(
             self._instruments,
             self._pacing.overhead(),
@@ -159,6 +159,7 @@ class SessionView:
             replaced=self._is_replaced,
             ended_tools=self._stability.ended_tools,
             not_told=(*facts.not_told, *more),
+            waits=waits,
         )
 
     def _findings(self) -> list[Finding]:
