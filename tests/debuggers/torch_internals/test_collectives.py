@@ -14,14 +14,20 @@ from debuggers.torch_internals import collectives
 
 @pytest.fixture
 def group(tmp_path):
+    """A process group, and a tensor for it that outlives it.
+
+    Gloo's thread lets go of a tensor after the call has returned. If it has to delete its Python object then, it waits
+    for the GIL, which torch 2.7 holds while the group's destructor waits for the thread.
+    """
+    tensor = torch.ones(1)
     dist.init_process_group("gloo", init_method=f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
-    yield
+    yield tensor
     dist.destroy_process_group()
 
 
 def test_collectives_of_the_default_group_are_counted(group):
     before = collectives.begun_collectives()
-    dist.all_reduce(torch.ones(1))
+    dist.all_reduce(group)
     dist.barrier()
     assert collectives.begun_collectives() - before == 2
 
