@@ -89,6 +89,10 @@ OF_A_STEP: Final = (
         "inputs/duplicates_elsewhere",
         "share of the rows of a batch of at most 256 that equal an earlier one, outside of the class with most of them",
     ),
+    Signal(
+        "inputs/duplicates_agree",
+        "share of the rows of a batch of at most 256 that equal an earlier one, and have the target of such a one",
+    ),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
     Signal(
         "evaluation/entropy",

@@ -18,6 +18,8 @@ ELSEWHERE = 3.0
 """Times that rows of a batch equal others more often than outside of one class, if a sampler draws that class more."""
 _ALL_ROWS = ("LBFGS", "Rprop")
 """Optimizers that are given all rows at each step: their steps rest on what changed since the last one."""
+FEW_AGREEMENTS = 5
+"""Measured batches with equal rows from which it counts whether their targets are equal, too."""
 FEW_BATCHES = 2.5
 """Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
 
@@ -43,6 +45,8 @@ def duplicated_data(evidence: Evidence) -> Argument:
                 f"of the rows of other classes than one, {elsewhere.median():.0%} do: a sampler draws that class more "
                 "often, as for a rare one",
             )
+        if (places := _visited_again(evidence, rows, share)) is not None:
+            argument.against(STRONG, places)
     _add_repeated_batches(argument, evidence, rows)
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
         argument.add(0.55, drawn)
@@ -148,10 +152,30 @@ def _few_rows(evidence: Evidence, rows: float) -> str | None:
 def _unavoidable(evidence: Evidence, rows: float) -> float:
     """The share of a batch's rows that equal another one by chance, where inputs are of few kinds.
 
-    Of m possible rows, n that are drawn at random have m (1 - (1 - 1/m)^n) different ones: numbers of users, words, the
-    places of a small world. Measurements are equal only if they are one and the same.
+    Numbers of users, words, the places of a small world; measurements are equal only if they are one and the same.
     """
     kinds = _kinds(evidence) if rows >= 1 and are_codes(evidence) else 0.0
+    return _drawn_again(kinds, rows)
+
+
+def _visited_again(evidence: Evidence, rows: float, share: float) -> str | None:
+    """What to say of rows that are the few places of a small world; None if they may be copies.
+
+    Random draws from so few would repeat as many, and equal rows come with other targets, which copies do not.
+    """
+    agree, seen = evidence["inputs/duplicates_agree"].finite, visits(evidence)
+    if seen is None or len(agree) < FEW_AGREEMENTS or agree.median() > MOSTLY_EQUAL:
+        return None
+    if share > _drawn_again(seen.rows, rows) + 2 / np.sqrt(rows):
+        return None
+    return (
+        f"equal rows have the same target in {agree.median():.0%} only, and random draws from about {seen.rows:.0f} "
+        "repeat as many: they are places that are visited again"
+    )
+
+
+def _drawn_again(kinds: float, rows: float) -> float:
+    """The share of n random draws from m kinds that equal another one: m (1 - (1 - 1/m)^n) are different."""
     return 1 - kinds * (1 - (1 - 1 / kinds) ** rows) / rows if kinds >= 1 else 0.0
 
 

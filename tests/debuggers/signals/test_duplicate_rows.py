@@ -1,9 +1,11 @@
-"""The share of repeated rows outside of the class that repeats most of them."""
+"""The share of repeated rows outside of the class that repeats most of them, and of those with the same target."""
+
+import math
 
 import pytest
 import torch
 
-from debuggers.signals.duplicate_rows import duplicates_elsewhere
+from debuggers.signals.duplicate_rows import duplicates_agree, duplicates_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,21 @@ def test_labels_may_be_of_any_dtype_and_one_row_says_nothing():
     for labels in (torch.tensor([True, True, False, False]), torch.tensor([1.0, 1.0, 0.0, 0.0])):
         assert float(duplicates_elsewhere(rows, labels)) == 0.0
     assert float(duplicates_elsewhere(rows[:1], torch.tensor([0]))) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "targets", "expected"),
+    [
+        ([1, 1, 2, 2], [0.5, 0.5, 3.0, 3.0], 1.0),
+        ([1, 1, 2, 2], [0.5, 0.6, 3.0, 3.0], 0.5),
+        ([1, 1, 1, 2], [0.5, 0.6, 0.5, 0.6], 0.5),
+        ([1, 2, 1, 2], [0.5, 0.5, 0.6, 0.6], 0.0),
+        ([1, 1, 2, 2], [math.nan, math.nan, 3.0, 3.0], 0.5),
+    ],
+)
+def test_equal_rows_may_have_the_same_target(rows, targets, expected):
+    assert float(duplicates_agree(torch.tensor(rows), torch.tensor(targets))) == expected
+
+
+def test_where_no_row_equals_another_it_is_unknown_whether_their_targets_do():
+    assert math.isnan(duplicates_agree(torch.tensor([1, 2, 3]), torch.tensor([1, 1, 1])))

@@ -151,3 +151,26 @@ def test_a_sampler_may_draw_the_rows_of_one_class_more_often(elsewhere, found):
     causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(32, 6)))))
 
     assert [cause.code for cause in causes] == found
+
+
+@pytest.mark.parametrize(
+    ("places", "agree", "found"),
+    [
+        (35, 0.6, []),
+        (35, 0.85, ["duplicated_data"]),  # copies have the same target
+        (35, None, ["duplicated_data"]),  # and without targets it is not known
+        (2000, 0.6, ["duplicated_data"]),  # of which random batches would repeat hardly any
+    ],
+)
+def test_the_places_of_a_small_world_are_visited_again(places, agree, found):
+    """48 random ones of 35 repeat as often as 45 % of them."""
+    values = {
+        "loss": np.geomspace(2.3, 0.2, 60), "inputs/batch_size": 48.0, "inputs/duplicates": 0.48,
+        "inputs/repeated_rows": 1.0, "inputs/rows_so_far": float(places), "inputs/mean": 0.0, "inputs/std": 1.0,
+    }  # fmt: skip
+    if agree is not None:
+        values["inputs/duplicates_agree"] = agree
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(48, 2)))))
+
+    assert [cause.code for cause in causes] == found
