@@ -115,6 +115,13 @@ def detached_parameters(evidence: Evidence) -> Argument:
             and (progress.learnt > 0.5 or (progress.fell > LITTLE and not comes_first))
         ):
             argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
+    elif len(fresh := _new_in_front(evidence, names)) > 1:
+        argument.add(
+            0.6,
+            f"{some_of(fresh, 3)} have the spread of PyTorch's default initialisation and never got a gradient: their "
+            "layers did not run with gradients on, and what is trained behind them takes as many features as they have",
+            where=fresh,
+        )
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
         argument.against(WEAK, f"{some_of(others, 3)} did not run at all: part of the model may be unused on purpose")
@@ -167,6 +174,19 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
     """
     roles = [one.role for one in evidence.facts.parameters if one.role != "frozen"]
     return set(roles[: len(names)]) == {"without_gradient"} and set(roles[len(names) :]) == {"trained"}
+
+
+def _new_in_front(evidence: Evidence, names: Sequence[str]) -> list[str]:
+    """Weights that nothing trained, are a model's first ones, and fit to the first trained weight; [] if none is such.
+
+    A pretrained body may run without gradients on purpose. What is not used at all need not fit.
+    """
+    weights = [one for one in evidence.facts.parameters if one.role != "frozen" and len(one.shape) > 1]
+    front = [one.name for one in weights if one.name in names]
+    if not front or not _come_first(evidence, names) or front != fresh_weights(evidence, "without_gradient"):
+        return []
+    behind = weights[len(front) :]
+    return front if behind and behind[0].shape[1] == weights[len(front) - 1].shape[0] else []
 
 
 def frozen_parameters(evidence: Evidence) -> Argument:

@@ -243,6 +243,37 @@ def test_a_loss_of_the_first_step_of_a_sequence_leaves_a_recurrence_out(reads, l
     assert ("detached_parameters" in causes) == is_one
 
 
+@pytest.mark.parametrize(
+    ("scale", "width", "reversed_", "is_one"),
+    [
+        (1.0, 3, False, True),
+        (3.0, 3, False, False),  # something trained it
+        (1.0, 5, False, False),  # it does not fit
+        (1.0, 3, True, False),  # it stands behind what is trained
+    ],
+)
+def test_a_new_encoder_that_runs_without_gradients_is_cut_off(scale, width, reversed_, is_one):
+    """Of layers that ran without gradients nothing else is seen."""
+    shapes = {"encoder.0": (16, 30), "encoder.2": (3, 16), "decoder.0": (16, width), "decoder.2": (30, 16)}
+    parameters = [
+        ParameterFacts(
+            name=f"{name}.weight",
+            shape=shape,
+            std=(scale if name.startswith("encoder") else 3.0) / (3 * shape[1]) ** 0.5,
+            role="without_gradient" if name.startswith("encoder") else "trained",
+        )
+        for name, shape in shapes.items()
+    ]
+    parameters = parameters[::-1] if reversed_ else parameters
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in shapes)
+    ran = {name: Series(np.arange(200), np.ones(200)) for name in shapes if name.startswith("decoder")}
+    loss = Series(np.arange(200), np.geomspace(2.0, 0.5, 200))
+    facts = Facts(steps=200, parameters=tuple(parameters), layers=layers)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["detached_parameters"] * is_one
+
+
 @pytest.mark.parametrize(("falls_to", "first", "is_one"), [(0.6, False, False), (0.8, False, True), (0.6, True, True)])
 def test_a_small_head_that_nothing_uses_is_no_cut_where_the_loss_falls(falls_to, first, is_one):
     """As the pooler of a language model, whose loss falls by no more than a half."""
