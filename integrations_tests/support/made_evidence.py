@@ -18,7 +18,7 @@ def evidence(*, facts, loss=STANDING, tensors=None, findings=(), **signals):
 
 
 def _series(values):
-    return Series(np.arange(STEPS), np.asarray(values, np.float64))
+    return Series(np.arange(len(values)), np.asarray(values, np.float64))
 
 
 def of_loss(**fields):

@@ -2,12 +2,19 @@
 
 import math
 
+import numpy as np
+
 from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
 from debuggers.diagnosis.derived.relation import CHANCE, FEWEST
 from debuggers.diagnosis.derived.updates import UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
+
+FEWEST_ROWS = 8
+"""Rows of a batch from which those that go together can be told from others by more than luck."""
+ROUNDED = 0.01
+"""Share of a loss within which it is the same."""
 
 
 def order_of_pairs(evidence: Evidence) -> tuple[float, float, float] | None:
@@ -85,3 +92,22 @@ def add_left_out(argument: Argument, evidence: Evidence, loss: LossFacts) -> Non
             f"{neither.median():.0%} of the pairs are taken for neither of two kinds, or for both: their targets are "
             "not 1 or -1",
         )
+
+
+def uncertainty_of_contrast(evidence: Evidence) -> float:
+    """The loss of equal scores, where each row of a batch is to be told from the others of it; 0 for other losses.
+
+    Of n rows it is log n for each cross entropy over the n × n scores (InfoNCE, van den Oord et al. 2018).
+    """
+    loss = evidence.facts.loss
+    if loss is None or loss.kind != "cross_entropy" or loss.reduction != "mean" or loss.parts or loss.weighted:
+        return 0.0
+    rows = loss.outputs_shape[0] if len(loss.outputs_shape) == 2 else 0
+    is_square = loss.outputs_shape == (rows, rows) and loss.targets_shape == (rows,)
+    return loss.factor * loss.terms * math.log(rows) if is_square and rows >= FEWEST_ROWS else 0.0
+
+
+def stays_at(evidence: Evidence, floor: float) -> bool:
+    """Whether the loss came to that of equal scores and stayed there, which a contrast of what goes together leaves."""
+    late = np.array_split(evidence["loss"].finite.values, 8)[4:]
+    return all(len(part) and abs(float(np.median(part)) - floor) < ROUNDED * floor for part in late)

@@ -5,7 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
 from debuggers.diagnosis.derived.input_kinds import are_codes
-from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs
+from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs, stays_at, uncertainty_of_contrast
 from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.derived.relation import (
     CHANCE,
@@ -28,6 +28,8 @@ FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
 STILL = 0.01
 """Share of its first spread over a batch below which an output does not vary any more."""
+SETTLED = 0.55
+"""Weight of a loss that has come to that of equal scores to within a hundredth, and stays there."""
 OF_A_CLASS = 10.0
 """Rows of each class, on average, up to which they are few."""
 
@@ -213,17 +215,20 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     """
     argument = Argument("labels_unrelated")
     progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
-    if progress is None or progress.failed or not (len(baseline) or len(evidence["order"])):
+    contrast = uncertainty_of_contrast(evidence)
+    if progress is None or progress.failed or not (len(baseline) or len(evidence["order"]) or contrast):
         return argument
-    floor = baseline.median(0.0)
+    floor = baseline.median(contrast)
     near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor)
+    if near and not len(baseline):
+        near = progress.points >= TRIAL and stays_at(evidence, contrast)
     ratio = evidence["update_ratio"].finite
     moves = ratio.median() > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite
     varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
     if near and moves and varies:
         argument.add(
-            MODERATE,
+            MODERATE if len(baseline) else SETTLED,
             f"the loss stays at {progress.last:.3g}, that of a constant output is "
             f"{floor:.3g}, although weights change by "
             f"{ratio.median():.1g} of their size a step and outputs vary",

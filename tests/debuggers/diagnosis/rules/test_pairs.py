@@ -1,5 +1,7 @@
 """Causes in losses of pairs, ranks and margins: each on evidence that just has its sign, and that just has not."""
 
+import math
+
 import numpy as np
 import pytest
 from made_evidence import STANDING, STEPS, evidence, of_loss
@@ -78,4 +80,25 @@ def test_pairs_that_are_of_no_kind_have_wrong_targets(share, code):
     made = evidence(
         facts=of_loss(kind="contrast"), loss=np.linspace(1, 0.3, STEPS), pairs_left_out=np.full(STEPS, share)
     )
+    assert first_cause(made) == code
+
+
+@pytest.mark.parametrize(
+    ("level", "terms", "rows", "code"),
+    [
+        (1.005, 2, 64, "labels_unrelated"),
+        (1.005, 1, 64, ""),  # which is twice what one cross entropy leaves
+        (0.97, 2, 64, ""),  # something was found in common
+        (1.05, 2, 64, ""),
+        (1.005, 2, 4, ""),  # too few rows
+    ],
+)
+def test_a_contrast_whose_loss_stays_at_that_of_equal_scores_has_pairs_that_do_not_belong_together(
+    level, terms, rows, code
+):
+    steps = 120
+    moving = {name: np.full(steps, values[0]) for name, values in MOVING.items() if name != "baseline_loss"}
+    facts = of_loss(kind="cross_entropy", reduction="mean", factor=0.5, terms=terms, outputs_shape=(rows, rows),
+                    targets_shape=(rows,))  # fmt: skip
+    made = evidence(facts=facts, loss=level * math.log(rows) * (1 + 0.1 * np.geomspace(1, 1e-4, steps)), **moving)
     assert first_cause(made) == code
