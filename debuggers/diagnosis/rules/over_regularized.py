@@ -28,6 +28,8 @@ LEFT = 0.3
 """Share of their size in which weights tell rows apart as in the whole, only with smaller outputs."""
 SAME = 0.1
 """Share of its first spread over a batch below which an output hardly depends on the row."""
+VARIES = 0.3
+"""The same from which it varies as it did."""
 IMPROVED = 0.02
 """Accuracy or correlation by which predictions have become better."""
 LITTLE = 0.15
@@ -90,6 +92,7 @@ def over_regularized(evidence: Evidence) -> Argument:
     drops = _add_dropout(argument, evidence, progress, gets_nowhere=gets_nowhere)
     _add_other_term(argument, evidence)
     _add_constant_outputs(argument, evidence)
+    _add_empty_code(argument, evidence, progress)
     _add_held_weights(argument, evidence)
     if strength >= 0.1 and argument.cause is None and gets_nowhere:
         argument.add(WEAK, f"weight decay is {strength:g}")
@@ -98,7 +101,7 @@ def over_regularized(evidence: Evidence) -> Argument:
         if strength
         else "Lower the penalty on the weights"
     )
-    argument.advice = f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2."
+    argument.advice = argument.advice or (f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2.")
     return argument
 
 
@@ -221,6 +224,40 @@ def _add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
             f"beside {deviation.last:.2g} between them, in a loss with other terms than the comparison",
             since=int(spread.steps[0]),
         )
+
+
+def _add_empty_code(argument: Argument, evidence: Evidence, progress: Progress) -> None:
+    """Adds a code that comes to be the same for all rows, in a model that is to give back its inputs from it.
+
+    What is behind it varies from row to row all the same, so that it gets its variation from elsewhere: from the noise
+    that is added to a code. A divergence that outweighs the comparison leaves none (posterior collapse, Bowman et al.
+    2016).
+    """
+    inputs, loss = evidence.facts.inputs, evidence.facts.loss
+    if inputs is None or loss is None or inputs.integer or progress.points < TRIAL or travelled(evidence) < UNDER_WAY:
+        return
+    size = int(np.prod(inputs.shape[1:]))
+    if len(inputs.shape) < 2 or int(np.prod(loss.outputs_shape[1:])) != size or threw_weights(evidence):
+        return
+    widths = {one.name.rpartition(".")[0]: one.shape[0] for one in evidence.facts.parameters if len(one.shape) > 1}
+    spreads = evidence.of_tensors("output_batch_std")
+    known = [
+        one.name for one in evidence.facts.layers if one.name in widths and len(spreads.get(one.name, ())) > FEWEST
+    ]
+    shares = [float(np.median(spreads[name].values[-3:])) / max(spreads[name].first, 1e-30) for name in known]
+    for name, share, behind in zip(known, shares, shares[1:], strict=False):
+        if share < SAME and behind > VARIES and 2 * widths[name] <= size:
+            argument.add(
+                0.6,
+                f"the code of {name} hardly depends on the row: its spread over a batch fell to {share:.1%} of its "
+                "first value, and what is behind it varies all the same: another term leaves nothing but noise",
+                since=int(spreads[name].steps[0]),
+                where=[name],
+            )
+            argument.advice = (
+                "Reduce the divergence as the comparison is: sums of both over each row, or weigh it by less at first."
+            )
+            return
 
 
 def _add_held_weights(argument: Argument, evidence: Evidence) -> None:

@@ -5,8 +5,10 @@ import pytest
 from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace
 
-from debuggers.diagnosis.facts import GroupFacts
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import BatchFacts, GroupFacts, LayerFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.series import Series
 
 LONG = 120
 
@@ -113,3 +115,39 @@ def test_a_loss_rises_under_weights_that_shrink_on(course, norm, is_one):
     loss = np.interp(np.linspace(0, 1, STEPS), [0, 0.4, 0.7, 1], [*course, course[-1]])
     codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind=""), loss=loss, weight_norm=norm))]
     assert ("over_regularized" in codes) == is_one
+
+
+@pytest.mark.parametrize(
+    ("code", "behind", "width", "given_back", "is_one"),
+    [
+        (0.09, 0.4, 16, 64, True),
+        (0.11, 0.4, 16, 64, False),  # the rows are still told apart
+        (0.09, 0.2, 16, 64, False),  # without noise, what is behind it is the same for all rows, too
+        (0.09, 0.4, 48, 64, False),  # it is no code, but as wide as the inputs
+        (0.09, 0.4, 16, 10, False),  # nothing is to be given back
+    ],
+)
+def test_a_code_of_noise_alone_is_what_a_divergence_leaves(code, behind, width, given_back, is_one):
+    shapes = {"encoder.0": (96, 64), "encoder.2": (width, 96), "decoder.0": (96, width // 2), "decoder.2": (64, 96)}
+    last = {"encoder.0": 0.9, "encoder.2": code, "decoder.0": behind, "decoder.2": 2.0}
+    steps = np.arange(LONG)
+    facts = of_loss(kind="bce_with_logits", outputs_shape=(64, given_back), targets_shape=(64, given_back))
+    facts = replace(
+        facts,
+        steps=LONG,
+        inputs=BatchFacts(shape=(64, 64)),
+        layers=tuple(LayerFacts(name=name, kind="Linear") for name in shapes),
+        parameters=tuple(
+            ParameterFacts(name=f"{name}.weight", shape=shape, std=(3 * shape[1]) ** -0.5, role="trained")
+            for name, shape in shapes.items()
+        ),
+    )
+    spreads = {
+        name: Series(steps, 0.3 * np.r_[np.geomspace(1.0, share, LONG - 3), [share] * 3])
+        for name, share in last.items()
+    }
+    series = {"loss": Series(steps, np.geomspace(0.74, 0.43, LONG)), "update_ratio": Series(steps, np.full(LONG, 0.02))}
+    causes = diagnose(Evidence(series=series, tensors={"output_batch_std": spreads}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["over_regularized"] * is_one
+    assert not causes or "divergence" in causes[0].advice
