@@ -4,6 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.chance import binomial_deviation
+from debuggers.diagnosis.derived.contradiction import contradiction
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
@@ -78,11 +79,23 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             )
             if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
                 argument.add(MODERATE, "while the loss falls")
+    _add_reversal(argument, evidence)
     _add_correlation(argument, evidence, loss)
     _add_dive(argument, evidence, loss)
     add_exchanged(argument, evidence)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _add_reversal(argument: Argument, evidence: Evidence) -> None:
+    """Outputs that are the more wrong, the lower their loss is."""
+    found = contradiction(evidence)
+    if found is not None and found.is_reversed:
+        argument.add(
+            0.85,
+            f"the loss falls to {found.level:.3g}, and the outputs are right less often than by chance "
+            f"({found.found:.1%}): the loss takes the smallest one for the largest, as distances for scores",
+        )
 
 
 def _is_positive(loss: LossFacts, series: Series) -> bool:

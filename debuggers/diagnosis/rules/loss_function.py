@@ -1,16 +1,15 @@
 """Causes in the loss: what the graph of the loss and the range of its values show."""
 
 import itertools
-import math
 import re
 
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
-from debuggers.diagnosis.derived.chance import binomial_deviation
+from debuggers.diagnosis.derived.contradiction import contradiction
 from debuggers.diagnosis.derived.labels import index_classes, labels_of_a_row
 from debuggers.diagnosis.derived.pairs import add_left_out
-from debuggers.diagnosis.derived.relation import CHANCE, FEWEST, reconstructs
+from debuggers.diagnosis.derived.relation import FEWEST, reconstructs
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, POSITIVE, LossFacts
 
@@ -19,8 +18,6 @@ _WITHOUT_LOGARITHM = (
 )  # fmt: skip
 """How the names of operators begin that put out no logarithms: products, sums and norms."""
 _OF_SHARES = ("sigmoid", "hardsigmoid", "softmax")
-FAR = 2.0
-"""Times the most frequent class's share from which an accuracy is far above it."""
 MOSTLY = 0.5
 """Share of the batches with a row of several labels from which rows may have several."""
 MORE_THAN_ONE = 1.02
@@ -40,7 +37,7 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
         _add_dimension_of_classes(argument, part)
         _add_competing_labels(argument, evidence, part)
     _add_range_signs(argument, evidence, loss)
-    _add_contradiction(argument, evidence, loss)
+    _add_contradiction(argument, evidence)
     _add_error(argument, evidence.facts.error)
     return argument
 
@@ -208,35 +205,14 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         argument.advice = f"Use {count} outputs and cross_entropy, unless the order of the classes means something."
 
 
-def _add_contradiction(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
-    """Outputs that are right no more often than chance, although their loss is far below it: it has them otherwise.
-
-    Of probabilities p that are as sure as they are right, the largest is right with the mean of max p, which by
-    Jensen's inequality is at least exp(-L) for a mean cross entropy of L; of others L is only larger.
-    """
-    accuracy, losses, outputs = evidence["accuracy"].finite, evidence["loss"].finite, evidence.facts.outputs
-    is_plain = loss.kind == "cross_entropy" and loss.terms == 1 and not loss.parts and not loss.penalized
-    is_mean = loss.reduction == "mean" and loss.factor == 1 and not loss.weighted and loss.ignored is None
-    if not (is_plain and is_mean) or outputs is None or np.prod(outputs.shape) != np.prod(loss.outputs_shape):
-        return
-    steps, ours, theirs = np.intersect1d(accuracy.steps, losses.steps, return_indices=True)
-    late = slice(-max(FEWEST, len(steps) // 3), None)
-    if len(steps) < FEWEST:
-        return
-    level, found = float(np.mean(losses.values[theirs][late])), float(np.mean(accuracy.values[ours][late]))
-    if level < 0:  # no cross entropy is
-        return
-    expected, chance = math.exp(-level), evidence["targets/top_share_so_far"].values[-1:]
-    if not len(chance) or expected < FAR * chance[0]:
-        return
-    by_chance = chance[0] + CHANCE * binomial_deviation(evidence, float(chance[0]), len(steps[late]))
-    # Of a few rows, as in batches of one, either accuracy is possible.
-    too_few = expected - CHANCE * binomial_deviation(evidence, expected, len(steps[late]))
-    if found < min(by_chance, too_few):
+def _add_contradiction(argument: Argument, evidence: Evidence) -> None:
+    """Outputs that are right no more often than chance, although their loss is far below it: it has them otherwise."""
+    found = contradiction(evidence)
+    if found is not None and not found.is_reversed:  # see flipped_loss_sign
         argument.add(
             0.85,
-            f"a loss of {level:.3g} goes with an accuracy of about {expected:.0%}, and that of the outputs is "
-            f"{found:.0%}, no more than chance: the loss compares them in another order",
+            f"a loss of {found.level:.3g} goes with an accuracy of about {found.expected:.0%}, and that of the outputs "
+            f"is {found.found:.0%}, no more than chance: the loss compares them in another order",
         )
         argument.advice = "Move dimensions with transpose or permute, not with view or reshape, before cross_entropy."
 
