@@ -47,8 +47,10 @@ def contradiction(evidence: Evidence) -> Contradiction | None:
         return None
     late = slice(-max(FEWEST, len(steps) // 3), None)
     level, found = float(np.mean(losses.values[theirs][late])), float(np.mean(accuracy.values[ours][late]))
+    if level < 0:  # no cross entropy is
+        return None
     expected, chance = math.exp(-level), float(chances[0])
-    if level < 0 or expected < FAR * chance:  # no cross entropy is below 0
+    if expected < FAR * chance:
         return None
     count = len(steps[late])
     by_chance = chance + CHANCE * binomial_deviation(evidence, chance, count)

@@ -210,7 +210,21 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     moving = {one.name for one in evidence.facts.parameters if one.moves}
     names = [name for name in names if name not in moving and not _was_trained(evidence, name)]
     share = share_of(evidence, names)
-    if not names or progress is None or share < 0.2:
+    if not names or progress is None:
+        return argument
+    argument.advice = (
+        "Unfreeze them if that is not intended: for p in model.parameters(): "
+        "p.requires_grad_(True), before the optimizer is made."
+    )
+    new = _new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
+    if new:
+        argument.add(
+            0.6,
+            f"{new} is frozen as PyTorch initialised it, behind layers that were trained, and the loss fell by "
+            f"{progress.fell:.0%} only: it is new, and was to be trained",
+            where=[new],
+        )
+    if share < 0.2:
         return argument
     fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
     matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
@@ -222,14 +236,6 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(
             weight,
             f"{some_of(fresh, 3)} still have the spread of PyTorch's default initialisation: nothing trained them",
-        )
-    new = _new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
-    if new:
-        argument.add(
-            0.6,
-            f"{new} is frozen as PyTorch initialised it, between layers that were trained before it and what is "
-            f"trained behind it, and the loss fell by {progress.fell:.0%} only: it is new, and was to be trained",
-            where=[new],
         )
     if len(matrices) > 1 and set(matrices) <= set(fresh):
         argument.add(
@@ -246,10 +252,6 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     if evidence.facts.trained_in_parts:
         argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
-    argument.advice = (
-        "Unfreeze them if that is not intended: for p in model.parameters(): "
-        "p.requires_grad_(True), before the optimizer is made."
-    )
     return argument
 
 
@@ -272,7 +274,9 @@ def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
 
 
 def _new_behind_trained(evidence: Evidence) -> str:
-    """The frozen weight that nothing trained, with one before it that was and a trained one behind it; "" if none is.
+    """The frozen weight that nothing trained, with one before it that was; "" if none is.
+
+    Behind it stands a trained one, or none at all, as behind a new head.
 
     The first values of linear layers and convolutions are uniform, up to one over the root of their fan-in. The sample
     of n has a mean within their deviation over √n and, since their kurtosis is 9/5, a deviation within √(0.2/n) of it.
@@ -294,4 +298,4 @@ def _new_behind_trained(evidence: Evidence) -> str:
         is_new = max(errors) < WITHIN
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
-    return ""
+    return found if found and found == weights[-1].name else ""

@@ -176,3 +176,27 @@ def test_an_accuracy_below_chance_is_none_of_weights_that_were_thrown_away(large
     codes = [cause.code for cause in diagnose(found)]
     assert ("flipped_loss_sign" in codes) == is_one
     assert codes[0] == ("flipped_loss_sign" if is_one else "learning_rate_too_high")
+
+
+@pytest.mark.parametrize(
+    ("right", "level", "expected"),
+    [
+        (0.0, 0.5, ["flipped_loss_sign"]),
+        (0.019, 0.5, ["wrong_output_or_loss"]),  # as often as by chance: in another order
+        (0.0, 3.9, []),  # nothing was learnt
+    ],
+)
+def test_a_loss_that_falls_while_outputs_are_right_less_often_than_by_chance_wants_them_small(right, level, expected):
+    """One of 50 is each row's own, as where distances are taken for scores."""
+    shape = (50, 50)
+    facts = Facts(
+        steps=STEPS, outputs=BatchFacts(shape=shape),
+        loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=shape, targets_shape=(50,)),
+    )  # fmt: skip
+    signals = {"accuracy": right, "inputs/batch_size": 50.0, "targets/top_share_so_far": 0.02}
+    made = evidence(
+        facts=facts,
+        loss=np.geomspace(3.91, level, STEPS),
+        **{name: np.full(STEPS, one) for name, one in signals.items()},
+    )
+    assert [cause.code for cause in diagnose(made)] == expected

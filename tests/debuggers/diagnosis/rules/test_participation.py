@@ -221,6 +221,27 @@ def test_a_new_layer_that_is_frozen_with_the_trained_body_before_it_was_to_be_tr
     assert [cause.code for cause in diagnose(found)] == ["frozen_parameters"] * is_one
 
 
+@pytest.mark.parametrize(("deviation", "last", "is_one"), [(1.0, 1.8, True), (1.2, 1.8, False), (1.0, 0.3, False)])
+def test_a_new_head_that_is_frozen_with_its_body_was_to_be_trained(deviation, last, is_one):
+    """Biases are trained; gradients of the body are left over from its own training."""
+    shapes = {"0": ((64, 64), 1.3), "1": ((10, 64), deviation)}
+    parameters = [
+        one
+        for name, (shape, times) in shapes.items()
+        for one in (
+            ParameterFacts(name=f"{name}.weight", shape=shape, std=times / (3 * shape[1]) ** 0.5, role="frozen"),
+            ParameterFacts(name=f"{name}.bias", shape=shape[:1], std=0.05, role="trained"),
+        )
+    ]
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in shapes)
+    loss = Series(np.arange(200), np.concatenate([np.full(3, 2.3), np.full(197, last)]))
+    left = {"gradient_rms": {"0.weight": Series(np.arange(200), np.full(200, 0.01))}}
+    facts = Facts(steps=200, last_step=199, parameters=tuple(parameters), layers=layers)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors=left, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
 @pytest.mark.parametrize(("reads", "length", "is_one"), [
     ("first", 8, True),
     ("first", 1, False),
