@@ -11,6 +11,10 @@ USUAL_GAINS = (0.05, 5.0)
 """Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
 RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4, "RNNCell": 1, "GRUCell": 3, "LSTMCell": 4}
 """Recurrent layers, with the number of gates whose weights stand one below the other."""
+WITHIN = 3.0
+"""Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
+SAMPLED = 512
+"""Elements of a weight, about, of which its mean and deviation are known."""
 _WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
 """How the names of classes begin that multiply what enters with their parameters of several dimensions."""
 _A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
@@ -85,3 +89,31 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
         if is_xavier or (scale > 0 and abs(one.std * scale - 1) < 0.25):
             found.append(one.name)
     return found
+
+
+def new_behind_trained(evidence: Evidence) -> str:
+    """The frozen weight that nothing trained, with one before it that was; "" if none is.
+
+    Behind it stands a trained one, or none at all, as behind a new head.
+
+    The first values of linear layers and convolutions are uniform, up to one over the root of their fan-in. The sample
+    of n has a mean within their deviation over √n and, since their kurtosis is 9/5, a deviation within √(0.2/n) of it.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    weights = [
+        one
+        for one in evidence.facts.parameters
+        if len(one.shape) > 1 and kinds.get(one.name.rpartition(".")[0], "").startswith(("Linear", "Conv"))
+    ]
+    was_trained, found = False, ""
+    for one in weights:
+        if one.role == "trained" and found:
+            return found
+        if one.role != "frozen":
+            continue
+        count, usual = min(SAMPLED, int(np.prod(one.shape))), 1 / np.sqrt(3 * np.prod(one.shape[1:]))
+        errors = abs(one.std / usual - 1) / np.sqrt(0.2 / count), abs(one.mean) / usual * np.sqrt(count)
+        is_new = max(errors) < WITHIN
+        found = one.name if is_new and was_trained else found
+        was_trained |= not is_new
+    return found if found and found == weights[-1].name else ""

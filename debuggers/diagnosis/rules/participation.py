@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 
-import numpy as np
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.initial_weights import fresh_weights
+from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behind_trained
 from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
@@ -22,10 +21,6 @@ FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
 SMALL = 0.05
 """Share of a model that may put out what nothing uses."""
-WITHIN = 3.0
-"""Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
-SAMPLED = 512
-"""Elements of a weight, about, of which its mean and deviation are known."""
 
 
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
@@ -216,7 +211,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         "Unfreeze them if that is not intended: for p in model.parameters(): "
         "p.requires_grad_(True), before the optimizer is made."
     )
-    new = _new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
+    new = new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
     if new:
         argument.add(
             0.6,
@@ -271,31 +266,3 @@ def _was_trained(evidence: Evidence, name: str) -> bool:
 def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
     """Whether what a model has learnt is little for such a share of its matrices that nothing trained."""
     return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else LITTLE)
-
-
-def _new_behind_trained(evidence: Evidence) -> str:
-    """The frozen weight that nothing trained, with one before it that was; "" if none is.
-
-    Behind it stands a trained one, or none at all, as behind a new head.
-
-    The first values of linear layers and convolutions are uniform, up to one over the root of their fan-in. The sample
-    of n has a mean within their deviation over √n and, since their kurtosis is 9/5, a deviation within √(0.2/n) of it.
-    """
-    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
-    weights = [
-        one
-        for one in evidence.facts.parameters
-        if len(one.shape) > 1 and kinds.get(one.name.rpartition(".")[0], "").startswith(("Linear", "Conv"))
-    ]
-    was_trained, found = False, ""
-    for one in weights:
-        if one.role == "trained" and found:
-            return found
-        if one.role != "frozen":
-            continue
-        count, usual = min(SAMPLED, int(np.prod(one.shape))), 1 / np.sqrt(3 * np.prod(one.shape[1:]))
-        errors = abs(one.std / usual - 1) / np.sqrt(0.2 / count), abs(one.mean) / usual * np.sqrt(count)
-        is_new = max(errors) < WITHIN
-        found = one.name if is_new and was_trained else found
-        was_trained |= not is_new
-    return found if found and found == weights[-1].name else ""
