@@ -91,7 +91,7 @@ OF_A_STEP: Final = (
     ),
     Signal(
         "inputs/duplicates_agree",
-        "share of the rows of a batch of at most 256 that equal an earlier one, and have the target of such a one",
+        "share, of the rows that equal an earlier one of at most 256, that have the target of such a one",
     ),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
     Signal(

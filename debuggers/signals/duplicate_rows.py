@@ -35,8 +35,9 @@ def duplicates_agree(rows: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         targets: The target of each row, of any dtype: (n,). One that is NaN agrees with none.
 
     Returns:
-        A 0-d float64 tensor on their device, without waiting for it. NaN where no row equals an earlier one.
+        A 0-d float64 tensor on their device, without waiting for it. 1 where no row equals an earlier one.
     """
     equal = (rows[:, None] == rows).tril(-1)
     agree = (equal & (targets[:, None] == targets)).any(1)
-    return agree.sum().double() / equal.any(1).sum()
+    equal_rows = equal.any(1).sum()
+    return torch.where(equal_rows > 0, agree.sum().double() / equal_rows, 1.0)

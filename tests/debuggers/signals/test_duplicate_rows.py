@@ -46,5 +46,6 @@ def test_equal_rows_may_have_the_same_target(rows, targets, expected):
     assert float(duplicates_agree(torch.tensor(rows), torch.tensor(targets))) == expected
 
 
-def test_where_no_row_equals_another_it_is_unknown_whether_their_targets_do():
-    assert math.isnan(duplicates_agree(torch.tensor([1, 2, 3]), torch.tensor([1, 1, 1])))
+def test_where_no_row_equals_another_none_disagrees():
+    found = duplicates_agree(torch.tensor([1, 2, 3]), torch.tensor([1, 1, 1]))
+    assert (found.dtype, float(found)) == (torch.float64, 1.0)
