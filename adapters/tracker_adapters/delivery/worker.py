@@ -1,6 +1,7 @@
 """The worker that delivers one run store to one sink, until the run has ended and everything is delivered."""
 
 import logging
+import os
 import shlex
 import threading
 import time
@@ -10,6 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from tracker_adapters.artifacts import RunInfo
 from tracker_adapters.batch import Batch
 from tracker_adapters.config import HISTOGRAMS
 from tracker_adapters.delivery.description import Description
@@ -101,10 +103,13 @@ class DeliveryWorker:
                     return "busy"
                 if self.stopping.wait(POLL_INTERVAL_S):
                     return "stopped"
+            self._identity = self._folder.stat()
         except FileNotFoundError:  # the run was deleted before a slow machine came to this
             return "gave_up"
         try:
             while not self.stopping.is_set():
+                if self._is_replaced():
+                    return "gave_up"
                 try:
                     # Opened again after a failure, which may have been theirs.
                     with Ledger(self._folder) as ledger, closing(StoreReader(self._run_folder, self._rank)) as reader:
@@ -112,6 +117,8 @@ class DeliveryWorker:
                 except _Probed:
                     continue
                 except (Exception, SystemExit) as error:  # an SDK may call sys.exit, which would end this thread alone
+                    if self._is_replaced():
+                        return "gave_up"
                     if not self._retries.failed(error, waits_for_run=self._until == "end"):
                         return "gave_up"
             return "stopped"
@@ -139,6 +146,13 @@ class DeliveryWorker:
         """Whether no process writes to the store any more."""
         return not is_locked(self._folder / WRITER_LOCK)
 
+    def _is_replaced(self) -> bool:
+        """Whether another run has taken the place of this one, which was moved or deleted."""
+        try:
+            return not os.path.samestat(self._identity, self._folder.stat())
+        except OSError:  # it may come back
+            return False
+
     def _registered(self, ledger: Ledger) -> Position:
         position = ledger.register(self.sink_type, self.target)
         self._retries.restore(position)
@@ -152,8 +166,13 @@ class DeliveryWorker:
             stored_at_first = reader.last_seq()
             while not self.stopping.is_set():
                 ended = self.run_has_ended()
-                position = self._describe(sink, ledger, position)
+                info = self._description.news()
+                if info is not None and not self._is_replaced():  # asked after reading, so what was read is this run's
+                    position = self._describe(sink, ledger, position, info)
                 batch = reader.read(position.seq, max_rows=self._retries.bisection.rows)
+                if self._is_replaced():
+                    outcome: Outcome = "gave_up"
+                    break
                 if batch is None:
                     if ended:  # asked before reading, so nothing came in between
                         position = self._deliver_remaining(sink, ledger, position)
@@ -161,7 +180,7 @@ class DeliveryWorker:
                         sink.finish("failed" if status == "running" else status)
                         ledger.note(self.key, "done")
                     if ended or self._until == "caught_up":
-                        outcome: Outcome = "done" if ended else "caught_up"
+                        outcome = "done" if ended else "caught_up"
                         break
                     self.stopping.wait(POLL_INTERVAL_S)
                     continue
@@ -207,9 +226,7 @@ class DeliveryWorker:
         sink.start_over(self._description.now())
         return position
 
-    def _describe(self, sink: WatchedSink, ledger: Ledger, position: Position) -> Position:
-        if (info := self._description.news()) is None:
-            return position
+    def _describe(self, sink: WatchedSink, ledger: Ledger, position: Position, info: RunInfo) -> Position:
         try:
             token = sink.describe(info)
         except StartOver as reason:

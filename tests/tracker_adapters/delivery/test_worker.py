@@ -10,7 +10,7 @@ from tracker_adapters.delivery import retry_policy
 from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.errors import StartOver
-from tracker_adapters.store.layout import rank_folder
+from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
 from tracker_adapters.store.ledger import Ledger, Position
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.writing.run_store import RunStore
@@ -268,3 +268,25 @@ def test_a_sink_that_reports_progress_is_not_taken_for_one_that_hangs(store):
     assert worker.run() == "caught_up"
     assert 0 <= sink.idle_after_answer < 0.2
     assert len(sink.artifacts) == 1
+
+
+def test_a_run_that_took_this_ones_place_is_not_delivered(tmp_path):
+    here, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    here.mkdir()
+    Manifest(RunInfo(id="one", name="one")).save(here)
+    store, sink = RunStore(here), MemorySink()
+    fill(store, ["ours"] * 3)
+    worker = worker_of(store, sink, until="end")
+    with running(worker) as thread:
+        until(lambda: len(sink.artifacts) == 3)
+        here.rename(elsewhere)
+        here.mkdir()
+        Manifest(RunInfo(id="another", name="another")).save(here)
+        another = RunStore(here)
+        fill(another, ["theirs"] * 9)
+        thread.join(60)
+        assert not thread.is_alive()
+    another.close()
+    store.close()
+    assert [artifact.name for artifact in sink.artifacts] == ["ours"] * 3
+    assert not (rank_folder(here, 0) / DELIVERY_DATABASE).exists()
