@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sqlite3
 import threading
 import time
@@ -15,6 +14,7 @@ from tracker_adapters.config import SinkConfig, sink_identity
 from tracker_adapters.delivery.process import DeliveryProcess
 from tracker_adapters.registry import load_sink
 from tracker_adapters.sink import Sink
+from tracker_adapters.store.held_folder import HeldFolder
 from tracker_adapters.store.layout import rank_folder
 from tracker_adapters.store.ledger import Ledger, Position, position_key
 from tracker_adapters.terminal_text import printable_line
@@ -46,7 +46,7 @@ class Delivery:
         """
         self._run_folder = run_folder
         self._folder = rank_folder(run_folder, rank)
-        self._identity = self._folder.stat()
+        self._place = HeldFolder(self._folder)
         self._rank = rank
         self._positions: dict[str, Position] = {}
         in_process = [sink for sink in sinks if isinstance(sink, SinkConfig) and mode == "process"]
@@ -75,14 +75,14 @@ class Delivery:
 
         Positions of earlier openings are omitted.
         """
-        if not self._is_in_place():  # the store says so; another run's ledger is left alone
+        if not self._place.is_in_place:  # the store says so; another run's ledger is left alone
             return self._positions
         try:
             # Opened for each look: forked children would inherit a connection that stays.
             with Ledger(self._folder, timeout_s=READ_TIMEOUT_S) as ledger:
                 known = ledger.positions()
         except (sqlite3.Error, OSError) as error:
-            if self._is_in_place():
+            if self._place.is_in_place:
                 self._warn_once("ledger", "cannot read the positions of the sinks of %s: %s", self._run_folder, error)
             known = {}
         self._positions = {key: known.get(key, position) for key, position in self._positions.items()}
@@ -95,7 +95,7 @@ class Delivery:
         try:
             self._watched_at = time.monotonic()
             self.warn_of_failures()
-            if not self._closing and self._is_in_place():
+            if not self._closing and self._place.is_in_place:
                 for process in self._processes:
                     process.restart_if_dead()
         finally:
@@ -154,13 +154,6 @@ class Delivery:
             for worker in self._workers:
                 worker.stopping.set()
         return ended
-
-    def _is_in_place(self) -> bool:
-        """Whether the run still lies at its path: it was not deleted, moved, or replaced by another."""
-        try:
-            return os.path.samestat(self._identity, self._folder.stat())
-        except OSError:
-            return False
 
     def _warn_once(self, cause: str, message: str, *values: object) -> None:
         if cause not in self._warned:

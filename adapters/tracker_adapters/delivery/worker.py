@@ -1,7 +1,6 @@
 """The worker that delivers one run store to one sink, until the run has ended and everything is delivered."""
 
 import logging
-import os
 import shlex
 import threading
 import time
@@ -25,6 +24,7 @@ from tracker_adapters.delivery.watched_sink import WatchedSink
 from tracker_adapters.errors import SinkError, StartOver
 from tracker_adapters.safe_files import check_way
 from tracker_adapters.sink import Sink
+from tracker_adapters.store.held_folder import HeldFolder
 from tracker_adapters.store.layout import WRITER_LOCK, rank_folder
 from tracker_adapters.store.ledger import Ledger, Position, position_key
 from tracker_adapters.store.lock import FileLock, is_locked
@@ -103,26 +103,28 @@ class DeliveryWorker:
                     return "busy"
                 if self.stopping.wait(POLL_INTERVAL_S):
                     return "stopped"
-            self._identity = self._folder.stat()
+            place = HeldFolder(self._folder)
         except FileNotFoundError:  # the run was deleted before a slow machine came to this
+            lease.release()
             return "gave_up"
         try:
             while not self.stopping.is_set():
-                if self._is_replaced():
+                if place.is_replaced:
                     return "gave_up"
                 try:
                     # Opened again after a failure, which may have been theirs.
                     with Ledger(self._folder) as ledger, closing(StoreReader(self._run_folder, self._rank)) as reader:
-                        return self._deliver(ledger, reader, self._registered(ledger))
+                        return self._deliver(place, ledger, reader, self._registered(ledger))
                 except _Probed:
                     continue
                 except (Exception, SystemExit) as error:  # an SDK may call sys.exit, which would end this thread alone
-                    if self._is_replaced():
+                    if place.is_replaced:
                         return "gave_up"
                     if not self._retries.failed(error, waits_for_run=self._until == "end"):
                         return "gave_up"
             return "stopped"
         finally:
+            place.close()
             lease.release()
 
     def give_up_call(self) -> Outcome | None:
@@ -146,19 +148,12 @@ class DeliveryWorker:
         """Whether no process writes to the store any more."""
         return not is_locked(self._folder / WRITER_LOCK)
 
-    def _is_replaced(self) -> bool:
-        """Whether another run has taken the place of this one, which was moved or deleted."""
-        try:
-            return not os.path.samestat(self._identity, self._folder.stat())
-        except OSError:  # it may come back
-            return False
-
     def _registered(self, ledger: Ledger) -> Position:
         position = ledger.register(self.sink_type, self.target)
         self._retries.restore(position)
         return position
 
-    def _deliver(self, ledger: Ledger, reader: StoreReader, position: Position) -> Outcome:
+    def _deliver(self, place: HeldFolder, ledger: Ledger, reader: StoreReader, position: Position) -> Outcome:
         view = shlex.join(["stepscope", "view", str(self._run_folder)])
         sink = WatchedSink(self._make_sink, self.calling, self._plainer_forms, view)
         try:
@@ -167,10 +162,10 @@ class DeliveryWorker:
             while not self.stopping.is_set():
                 ended = self.run_has_ended()
                 info = self._description.news()
-                if info is not None and not self._is_replaced():  # asked after reading, so what was read is this run's
+                if info is not None and not place.is_replaced:  # asked after reading, so what was read is this run's
                     position = self._describe(sink, ledger, position, info)
                 batch = reader.read(position.seq, max_rows=self._retries.bisection.rows)
-                if self._is_replaced():
+                if place.is_replaced:
                     outcome: Outcome = "gave_up"
                     break
                 if batch is None:

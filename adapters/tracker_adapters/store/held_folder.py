@@ -1,0 +1,46 @@
+"""A folder that is held open, so that it can be told from another one at its path."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from pathlib import Path
+
+
+class HeldFolder:
+    """Knows whether a folder was moved, deleted or replaced.
+
+    It is held open because its number alone would not do: some network file systems give a new one to a folder that
+    nobody holds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Opens the folder.
+
+        Raises:
+            OSError: When there is none that can be read.
+        """
+        self._path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        self._finalizer = weakref.finalize(self, os.close, self._fd)
+        self._finalizer.atexit = False
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the folder still lies at its path; unknown, and False, after ``close``."""
+        return self._finalizer.alive and self._is_here() is True
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another one lies at its path. One that was only moved away, or deleted, may come back."""
+        return self._finalizer.alive and self._is_here() is False
+
+    def close(self) -> None:
+        """Lets go, as deleting the object does; does nothing the second time."""
+        self._finalizer()
+
+    def _is_here(self) -> bool | None:
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except OSError:  # there is nothing
+            return None
