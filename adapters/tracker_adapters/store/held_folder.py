@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import weakref
 from pathlib import Path
+
+from tracker_adapters.fork_safe import finalize
 
 
 class HeldFolder:
@@ -22,8 +23,7 @@ class HeldFolder:
         """
         self._path = path
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        self._finalizer = weakref.finalize(self, os.close, self._fd)
-        self._finalizer.atexit = False
+        self._finalizer = finalize(self, os.close, self._fd)
 
     @property
     def is_in_place(self) -> bool:
