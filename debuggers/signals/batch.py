@@ -21,7 +21,7 @@ from debuggers.signals.batch_statistics import (
     target_statistics,
 )
 from debuggers.signals.deferred_values import DeferredValues
-from debuggers.signals.duplicate_rows import duplicates_agree, duplicates_elsewhere
+from debuggers.signals.duplicate_rows import compare_duplicates
 from debuggers.signals.evaluations import EvaluationSignals
 from debuggers.signals.sampling import usable, with_sign
 from debuggers.signals.signal_log import SignalLog
@@ -192,9 +192,7 @@ class BatchSignals:
             self._seen.targets, self._seen.columns = target_statistics(tensor, self._seen.batch_size, classes)
             rows = self._seen.inputs.get("inputs/rows")
             if isinstance(rows, torch.Tensor) and len(rows) == tensor.numel() and rows.device == tensor.device:
-                goals = tensor.reshape(-1)
-                self._seen.targets["inputs/duplicates_elsewhere"] = duplicates_elsewhere(rows, goals)
-                self._seen.targets["inputs/duplicates_agree"] = duplicates_agree(rows, goals)
+                self._seen.targets |= compare_duplicates(rows, tensor.reshape(-1))
             self._seen.agreement = {}
         # Outputs that were told, or come with their loss, are there by now.
         self._compare()

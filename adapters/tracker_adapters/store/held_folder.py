@@ -8,6 +8,14 @@ from pathlib import Path
 from tracker_adapters.fork_safe import finalize
 
 
+def lies_at(fd: int, path: Path) -> bool | None:
+    """Whether an open file or folder still lies at a path: False if another one does, None if none does."""
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except OSError:
+        return None
+
+
 class HeldFolder:
     """Knows whether a folder was moved, deleted or replaced.
 
@@ -28,19 +36,13 @@ class HeldFolder:
     @property
     def is_in_place(self) -> bool:
         """Whether the folder still lies at its path; unknown, and False, after ``close``."""
-        return self._finalizer.alive and self._is_here() is True
+        return self._finalizer.alive and lies_at(self._fd, self._path) is True
 
     @property
     def is_replaced(self) -> bool:
         """Whether another one lies at its path. One that was only moved away, or deleted, may come back."""
-        return self._finalizer.alive and self._is_here() is False
+        return self._finalizer.alive and lies_at(self._fd, self._path) is False
 
     def close(self) -> None:
         """Lets go, as deleting the object does; does nothing the second time."""
         self._finalizer()
-
-    def _is_here(self) -> bool | None:
-        try:
-            return os.path.samestat(os.fstat(self._fd), self._path.stat())
-        except OSError:  # there is nothing
-            return None

@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 
 from tracker_adapters.safe_files import open_descriptor
+from tracker_adapters.store.held_folder import lies_at
 from tracker_adapters.store.layout import below_run
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
@@ -49,12 +50,7 @@ class FileLock:
     @property
     def is_in_place(self) -> bool:
         """Whether the held file still lies at the path; it does not when its folder was deleted or moved."""
-        if self._fd is None:
-            return False
-        try:
-            return os.path.samestat(os.fstat(self._fd), self.path.stat())
-        except OSError:
-            return False
+        return self._fd is not None and lies_at(self._fd, self.path) is True
 
     def release(self) -> None:
         """Lets go; does nothing when the lock is not held."""

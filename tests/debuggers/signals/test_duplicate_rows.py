@@ -5,7 +5,15 @@ import math
 import pytest
 import torch
 
-from debuggers.signals.duplicate_rows import duplicates_agree, duplicates_elsewhere
+from debuggers.signals.duplicate_rows import compare_duplicates
+
+
+def duplicates_elsewhere(rows, labels):
+    return compare_duplicates(rows, labels)["inputs/duplicates_elsewhere"]
+
+
+def duplicates_agree(rows, targets):
+    return compare_duplicates(rows, targets)["inputs/duplicates_agree"]
 
 
 @pytest.mark.parametrize(
