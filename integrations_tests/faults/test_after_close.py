@@ -24,7 +24,6 @@ run.flush_store()
 """
 
 
-@pytest.mark.slow
 def test_what_is_emitted_when_objects_die_at_the_end_raises_nothing(tmp_path, fault_report):
     ending = """
 in_module, in_cycle, sys.kept = Emitting(run), Emitting(run), [Emitting(run)]

@@ -73,7 +73,7 @@ class Delivery:
     def positions(self) -> dict[str, Position]:
         """Returns the position of each of this run's sinks; what cannot be read now is as it was last seen.
 
-        Positions of earlier openings are omitted.
+        Positions of earlier openings are omitted. Once everything is delivered, they are final.
         """
         if not self._place.is_in_place:  # the store says so; another run's ledger is left alone
             return self._positions
@@ -153,6 +153,8 @@ class Delivery:
         if not ended:
             for worker in self._workers:
                 worker.stopping.set()
+        elif all(position.state == "done" for position in self.positions().values()):
+            self._place.close()  # a closed run may live on in a notebook, and holds no file
         return ended
 
     def _warn_once(self, cause: str, message: str, *values: object) -> None:

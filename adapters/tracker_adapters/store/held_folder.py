@@ -32,6 +32,7 @@ class HeldFolder:
         self._path = path
         self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         self._finalizer = finalize(self, os.close, self._fd)
+        self._finalizer.atexit = False  # what ends a process may still ask, and the system closes it
 
     @property
     def is_in_place(self) -> bool:

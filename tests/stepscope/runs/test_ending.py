@@ -132,7 +132,6 @@ def test_a_store_that_hangs_keeps_close_to_its_deadline(tmp_path):
     assert record.info.status == "finished"
 
 
-@pytest.mark.slow
 def test_closing_gives_back_what_a_run_had_open(tmp_path):
     stepscope.open_run(tmp_path / "first", sinks=["local", MemorySink()]).close()
     process = psutil.Process()
