@@ -47,6 +47,10 @@ OURS: dict[str, Side] = {
     "full": watch(lambda: stepscope.DebugConfig.preset("full")),
     "governor": watch(_every_step(max_overhead=0.02)),
     "all_sinks": watch(_every_step(), ("tensorboard", "mlflow", "wandb", "local")),
+    "measured_gradients": watch(_every_step(diagnosis=False)),
+    "measured_weights": watch(_every_step(weights=True, updates=True, diagnosis=False)),
+    "measured_activations": watch(_every_step(gradients=False, activations=True, diagnosis=False)),
+    "measured_full": watch(lambda: stepscope.DebugConfig.preset("full", diagnosis=False)),
 }
 TITLES = {
     "gradients": "stepscope, gradients",
@@ -57,6 +61,10 @@ TITLES = {
     "full": "stepscope, preset full",
     "governor": "stepscope, governor at 2 %",
     "all_sinks": "stepscope, gradients, 4 sinks",
+    "measured_gradients": "gradients, undiagnosed",
+    "measured_weights": "+ weights, undiagnosed",
+    "measured_activations": "activations, undiagnosed",
+    "measured_full": "full, undiagnosed",
 }
 SAMPLING = frozenset({"economy", "standard", "governor"})
 """Settings that may leave steps out: only the mean over all steps says what they cost."""
