@@ -32,10 +32,10 @@ def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
         run_folder: The run.
         rank: Whose store to carry.
         request: ``sink`` is ``{"type": …, "options": {…}}`` with the options that the sink's ``resolve`` returned,
-            and perhaps ``histograms`` and ``deadline_s``. ``until`` and ``wait_for_lease`` are those of
-            ``DeliveryWorker``; ``background`` is false for a delivery that somebody waits for.
+            and perhaps ``histograms`` and ``deadline_s``. ``until``, ``wait_for_lease`` and ``folder_identity`` are
+            those of ``DeliveryWorker``; ``background`` is false for a delivery that somebody waits for.
     """
-    sink = request["sink"]
+    sink, identity = request["sink"], request.get("folder_identity")
 
     def make_sink() -> Sink:
         return load_sink(sink["type"])(**sink["options"])
@@ -49,6 +49,7 @@ def deliver(run_folder: Path, rank: int, request: dict[str, Any]) -> Outcome:
         histograms=sink.get("histograms", HISTOGRAMS),
         until=request.get("until", "end"),
         wait_for_lease=request.get("wait_for_lease", True),
+        folder_identity=None if identity is None else (identity[0], identity[1]),
     )
     outcome: list[Outcome] = []
     # A daemon: a sink that hangs in foreign code must not keep the process from leaving.

@@ -59,7 +59,9 @@ class Delivery:
         self._threads = [
             threading.Thread(target=worker.run, name=f"stepscope-{worker.key}", daemon=True) for worker in self._workers
         ]
-        self._processes = [DeliveryProcess(run_folder, rank, config) for config in in_process]
+        self._processes = [
+            DeliveryProcess(run_folder, rank, config, folder_identity=self._place.identity) for config in in_process
+        ]
         self._closing = False
         self._warned: set[str] = set()
         # The watch runs in the store's thread, and in a caller's that waits.
@@ -166,13 +168,8 @@ class Delivery:
         # Most deliver in processes of their own, and need nothing of a worker here.
         from tracker_adapters.delivery.worker import DeliveryWorker
 
-        if isinstance(sink, SinkConfig):
-            config = sink
-            return DeliveryWorker(
-                self._run_folder,
-                self._rank,
-                config.type,
-                config.target,
-                lambda: load_sink(config.type)(**config.options),
-            )
-        return DeliveryWorker(self._run_folder, self._rank, *sink_identity(sink, number), lambda: sink)
+        def make_sink() -> Sink:
+            return load_sink(sink.type)(**sink.options) if isinstance(sink, SinkConfig) else sink
+
+        target = sink_identity(sink, number)
+        return DeliveryWorker(self._run_folder, self._rank, *target, make_sink, folder_identity=self._place.identity)

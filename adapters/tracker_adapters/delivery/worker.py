@@ -60,6 +60,7 @@ class DeliveryWorker:
         histograms: int = HISTOGRAMS,
         until: Until = "end",
         wait_for_lease: bool = True,
+        folder_identity: tuple[int, int] | None = None,
     ) -> None:
         """Makes the worker; ``run`` starts it.
 
@@ -73,6 +74,8 @@ class DeliveryWorker:
             until: ``end`` waits for the run to end; ``caught_up`` leaves when all is there that was stored when it
                 began, or the run has ended.
             wait_for_lease: Whether to wait while another process delivers to the same sink.
+            folder_identity: The ``HeldFolder.identity`` of the rank's folder, by whoever has it open: if another run's
+                lies at the path when the worker begins, nothing is delivered. None takes what is there.
         """
         self.sink_type = sink_type
         self.target = target
@@ -90,24 +93,20 @@ class DeliveryWorker:
         self._plainer_forms = PlainerForms(sink_type)
         self._until = until
         self._wait_for_lease = wait_for_lease
+        self._folder_identity = folder_identity
         self._retries = RetryPolicy(self._folder, sink_type, target, self.stopping, self.run_has_ended)
         self._outcome: Outcome | None = None
 
     def run(self) -> Outcome:
         """Delivers until everything is delivered and the run has ended, or ``stopping`` is set."""
-        lease = FileLock(self._folder / f"{self.key}.lock")
         try:
-            # The delivery of an attempt that crashed may still drain; it goes on with this one, perhaps to its end.
-            while not lease.acquire():
-                if not self._wait_for_lease:
-                    return "busy"
-                if self.stopping.wait(POLL_INTERVAL_S):
-                    return "stopped"
             place = HeldFolder(self._folder)
         except FileNotFoundError:  # the run was deleted before a slow machine came to this
-            lease.release()
             return "gave_up"
+        lease = FileLock(self._folder / f"{self.key}.lock")
         try:
+            if (outcome := self._take(lease, place)) is not None:
+                return outcome
             while not self.stopping.is_set():
                 if place.is_replaced:
                     return "gave_up"
@@ -126,6 +125,23 @@ class DeliveryWorker:
         finally:
             place.close()
             lease.release()
+
+    def _take(self, lease: FileLock, place: HeldFolder) -> Outcome | None:
+        """Waits for the lease; returns why it is not to be had, or None."""
+        if self._folder_identity not in (None, place.identity):
+            return "gave_up"
+        try:
+            # The delivery of an attempt that crashed may still drain; it goes on with this one, perhaps to its end.
+            while not lease.acquire():
+                if place.is_replaced:
+                    return "gave_up"
+                if not self._wait_for_lease:
+                    return "busy"
+                if self.stopping.wait(POLL_INTERVAL_S):
+                    return "stopped"
+        except FileNotFoundError:
+            return "gave_up"
+        return None
 
     def give_up_call(self) -> Outcome | None:
         """Records that the sink did not answer; called by a watchdog that then ends this process.

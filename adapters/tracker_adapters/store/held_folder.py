@@ -35,6 +35,12 @@ class HeldFolder:
         self._finalizer.atexit = False  # what ends a process may still ask, and the system closes it
 
     @property
+    def identity(self) -> tuple[int, int]:
+        """Its device and number, which another process compares with those of the folder that it finds at the path."""
+        found = os.fstat(self._fd)
+        return found.st_dev, found.st_ino
+
+    @property
     def is_in_place(self) -> bool:
         """Whether the folder still lies at its path; unknown, and False, after ``close``."""
         return self._finalizer.alive and lies_at(self._fd, self._path) is True

@@ -10,12 +10,16 @@ from tracker_adapters.delivery import retry_policy
 from tracker_adapters.delivery.idle import IdleClock
 from tracker_adapters.delivery.worker import DeliveryWorker
 from tracker_adapters.errors import StartOver
+from tracker_adapters.store.held_folder import HeldFolder
 from tracker_adapters.store.layout import DELIVERY_DATABASE, rank_folder
-from tracker_adapters.store.ledger import Ledger, Position
+from tracker_adapters.store.ledger import Ledger, Position, position_key
+from tracker_adapters.store.lock import FileLock
 from tracker_adapters.store.manifest import Manifest
 from tracker_adapters.store.writing.run_store import RunStore
 from tracker_adapters.testing import FailingSink, MemorySink, RefusingSink, StalledSink
 from waiting import until
+
+import stepscope
 
 
 @pytest.fixture
@@ -211,6 +215,37 @@ def test_a_run_that_was_deleted_before_delivery_began_is_given_up(store):
     shutil.rmtree(store.run_folder)
     assert worker.run() == "gave_up"
     assert not store.run_folder.exists()
+
+
+def test_a_run_that_took_the_place_before_delivery_began_is_left_alone(store):
+    fill(store, ["loss"])
+    place = HeldFolder(rank_folder(store.run_folder, 0))
+    sink = MemorySink()
+    store.run_folder.rename(f"{store.run_folder}-elsewhere")
+    with stepscope.open_run(store.run_folder, sinks=[]) as other:
+        other.scalar("loss", 1.0, step=0)
+    for identity, outcome in ((place.identity, "gave_up"), (None, "done")):
+        worker = DeliveryWorker(
+            store.run_folder, 0, "memory", sink.target, lambda: sink, until="end", folder_identity=identity
+        )
+        assert worker.run() == outcome
+        assert bool(sink.artifacts) is (outcome == "done")
+
+
+def test_a_run_that_takes_the_place_while_delivery_waits_for_its_turn_is_left_alone(store):
+    folder = rank_folder(store.run_folder, 0)
+    lease = FileLock(folder / f"{position_key('memory', 'one')}.lock")
+    assert lease.acquire()
+    identity = HeldFolder(folder).identity  # so that it makes no difference how far the thread is when the run moves
+    worker = DeliveryWorker(store.run_folder, 0, "memory", "one", MemorySink, folder_identity=identity)
+    outcome: list[str] = []
+    waiting = threading.Thread(target=lambda: outcome.append(worker.run()), daemon=True)
+    waiting.start()
+    store.run_folder.rename(f"{store.run_folder}-elsewhere")
+    with stepscope.open_run(store.run_folder, sinks=[]):
+        waiting.join(60)
+    lease.release()
+    assert outcome == ["gave_up"]
 
 
 def test_a_call_that_does_not_return_is_seen_and_recorded(store):
