@@ -171,6 +171,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         optimizer: The name of its class.
         groups: Its groups, as they were at the first step.
         scheduler: The name of the scheduler's class, if it was given or found.
+        without_gradients: The layers that were called in nearly each sampled step, and always without gradients.
         loss: What the loss's graph shows; None if it was not seen.
         inputs, outputs, targets: The first batch's; None if not seen.
         backward_passes: The most frequent number of backward passes a step.
@@ -186,6 +187,8 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         mixed_precision: ``float16`` or ``bfloat16`` under autocast or in the parameters, ``float16`` also where a model
             casts what its layers multiply, else ``""``.
         clips: Whether the loop clips gradients.
+        farthest: The largest change of a few elements of each parameter since the first step beside their size, of all
+            times that it was looked, as after 25 steps and at the end; None if that is not known.
         weights_replaced: Whether the loop has changed weights after the last step, as where it ends with a checkpoint
             that it restores.
         invariants: See ``debuggers.diagnosis.invariants``.
@@ -207,6 +210,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     optimizer: str = ""
     groups: tuple[GroupFacts, ...] = ()
     scheduler: str = ""
+    without_gradients: tuple[str, ...] = ()
     loss: LossFacts | None = None
     inputs: BatchFacts | None = None
     outputs: BatchFacts | None = None
@@ -221,6 +225,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     validations: int = 0
     mixed_precision: str = ""
     clips: bool = False
+    farthest: float | None = None
     weights_replaced: bool = False
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()

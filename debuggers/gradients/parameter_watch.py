@@ -74,6 +74,7 @@ class ParameterWatch:
     Attributes:
         eval_steps: Steps at which the model was in eval mode.
         eval_layers: Names of its dropouts and batch norms that were; looked for at every hundredth such step.
+        farthest: The largest change of the optimizer's parameters beside their size, of all times that it was looked.
         changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
     """
 
@@ -92,7 +93,7 @@ class ParameterWatch:
         self._last: list[torch.Tensor] = []
         self._movement = WeightMovement()
         self._idle = IdleOptimizers(optimizer, STILL)
-        self._moved = False
+        self.farthest = 0.0
         self._late = LateChanges()
         self.changed_late = False
         self.eval_steps = 0
@@ -192,9 +193,9 @@ class ParameterWatch:
         ratio = change / size if size else math.inf
         # What was seen to move does not stand still where its first values are loaded again, as after a search for a
         # learning rate.
-        self._moved = self._moved or ratio >= STILL
+        self.farthest = max(self.farthest, ratio)
         evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
-        self._judge("weights_stand_still", "all weights", step, None if self._moved else evidence, ratio)
+        self._judge("weights_stand_still", "all weights", step, None if self.farthest >= STILL else evidence, ratio)
         for place, idle in self._idle.judge(steps, moved, self._named()).items():
             names = name_some(self._idle.names.get(place, []))
             self._judge("idle_optimizer", names, step, idle, 0.0, key=f"idle_optimizer/{place}")

@@ -21,7 +21,7 @@ MOST = 1000
 """Parameters, and layers, that are described."""
 _SAMPLED = 512
 _MOST_GROUPS = 64
-_UNSTORED = frozenset(["params", "initial_lr", "param_names"])
+_UNSTORED = frozenset(["params", "param_names"])
 
 
 class InitialParameters:

@@ -256,6 +256,7 @@ class TrainingObserver:
                 train_validations=self.calls.validations.in_training_mode,
                 mixed_precision=self._precision or narrow,
                 clips=self._tally.clips,
+                farthest=None if watch is None or not math.isfinite(watch.farthest) else watch.farthest,
                 weights_replaced=self._unused.has_replaced,
                 invariants=self._invariants.facts(),
                 not_told=(*not_told(self._told, self._losses, self.calls.inputs), *self._tally.not_judged()),

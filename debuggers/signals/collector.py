@@ -246,6 +246,11 @@ class Signals:
         """Layers that were called in no sampled step, and how many there are; nothing before the first such step."""
         return self._layers.unseen if self._count else ([], 0)
 
+    @property
+    def without_gradients(self) -> list[str]:
+        """See ``LayerSignals.without_gradients``."""
+        return self._layers.without_gradients
+
     def drain(self) -> None:
         """Takes what is on its way; waits for the device."""
         with self._stopwatch, self._isolation.guard("waiting for the device"):

@@ -3,6 +3,7 @@
 import math
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +44,10 @@ NEAR = 0.01
 FEWEST = 4
 """Elements of a unit from which one without a positive element counts: of fewer, half of them have none by chance."""
 SIGNALS = (*STATISTICS, "saturated", "dead_units")
+FEWEST_STEPS = 5
+"""Sampled steps in which a layer was called without gradients, from which it is so on purpose or by mistake."""
+NEARLY_EACH = 0.8
+"""Share of the sampled steps: validations come in fewer."""
 _FLOAT32 = 1e-6
 """Share of a size that rounding to float32 and the order of sums may change."""
 _TANH, _SIGMOID = math.atanh(1 - NEAR), math.log(1 / NEAR - 1)
@@ -77,6 +82,9 @@ class LayerSignals:
         self._rectified: set[str] = set()
         self._judged: tuple[str, ...] = ()
         self._called: set[str] = set()
+        self._without: set[str] = set()
+        self._steps_without: Counter[str] = Counter()
+        self._steps = 0
         self.forget()
 
     def forget(self) -> None:
@@ -118,6 +126,12 @@ class LayerSignals:
         """
         return [name for name in self._judged if name not in self._called], len(self._judged)
 
+    @property
+    def without_gradients(self) -> list[str]:
+        """The layers that were called in nearly each sampled step, and always without gradients, outside of a pass."""
+        fewest = max(FEWEST_STEPS, NEARLY_EACH * self._steps)
+        return [name for name, count in self._steps_without.items() if count >= fewest and name not in self._called]
+
     def begin_pass(self, *, goes_on: bool = False) -> None:
         """Says that the pass begins that is taken, or goes on; layers exchanged since ``attach`` are followed."""
         if not goes_on:
@@ -147,6 +161,9 @@ class LayerSignals:
             self._log.note_outputs(self._makers)
         values, samples, kinds, readers = self._values, self._samples, self._kinds, self._readers or {}
         self.forget()
+        self._steps += 1
+        self._steps_without.update(self._without)
+        self._without.clear()
         if not samples:
             return
         on_host = {name: sample for name, sample in samples.items() if sample.is_cpu}
@@ -158,6 +175,8 @@ class LayerSignals:
         self._arrivals.push(taken.deferred, partial(self._take, taken))
 
     def _see(self, name: str, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if not self.takes and not torch.is_grad_enabled():
+            self._without.add(name)
         if not self.takes or is_capturing():
             return
         self._called.add(name)

@@ -263,7 +263,8 @@ class SessionDiagnosis:
         """Returns what is known of the training; ``waits`` for the device, or leaves out what is still on its way."""
         if self.observer is None:
             return Facts(probes=dict(self.probes), not_told=(_OFF,) if self._is_off else ())
-        facts = self.observer.facts(self._watch, waits=waits, probes=dict(self.probes))
+        without = () if self.signals is None else tuple(self.signals.without_gradients)
+        facts = self.observer.facts(self._watch, waits=waits, probes=dict(self.probes), without_gradients=without)
         return with_fields(facts, not_told=(*facts.not_told, *self._unseen_layers()))
 
     def _unseen_layers(self) -> list[str]:

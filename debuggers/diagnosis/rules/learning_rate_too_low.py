@@ -29,6 +29,8 @@ from debuggers.diagnosis.progress import Progress, progress_of
 
 ONE_DIRECTION = 0.9
 """Cosine from which gradients of different batches all want the same."""
+SMALL_RATE = 0.5
+"""A rate below which its square is another one: the square of 1 is 1."""
 OF_GROUPS = 10.0
 """Times its lowest rate that an optimizer's highest is, from which its groups are slowed on purpose."""
 
@@ -42,13 +44,18 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     if progress is None or progress.failed or not len(ratio):
         return argument
-    typical = ratio.median()
+    typical, since = ratio.median(), int(ratio.steps[0])
+    if text := _multiplied_with_itself(evidence):
+        argument.add(STRONG, text, since=since)
+        argument.advice = (
+            "LambdaLR multiplies the initial rate with what its function returns: let it return a factor, such as 1."
+        )
+        return argument
     alive = evidence["total_norm/gradients"].finite
-    if not len(alive) or alive.median() == 0 or only_vectors_move(evidence) or _falls(progress):
+    # Updates are small beside weights that the first ones threw far away.
+    thrown_far = float(ratio.values[:EARLY].max()) > 1
+    if not len(alive) or alive.median() == 0 or thrown_far or only_vectors_move(evidence) or _falls(progress):
         return argument
-    if float(ratio.values[:EARLY].max()) > 1:  # updates are small beside weights that the first ones threw far away
-        return argument
-    since = int(ratio.steps[0])
     way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
@@ -118,6 +125,22 @@ def _slowed(evidence: Evidence) -> str:
         f"{share:.0%} of the weights, as PyTorch initialises them, change by less than {SMALL_RATIO:g} of their size a "
         f"step: the groups of the optimizer have learning rates from {min(rates):.2g} to {max(rates):.2g}"
     )
+
+
+def _multiplied_with_itself(evidence: Evidence) -> str:
+    """What to say of a rate that is the square of the one that the optimizer was made with; "" if none is.
+
+    So it is where the function of a ``LambdaLR`` returns a rate in place of a factor. A schedule that warms up to a
+    higher rate begins low, too.
+    """
+    rates, groups = learning_rates(evidence), evidence.facts.groups
+    initial = groups[0].settings.get("initial_lr") if groups else None
+    if not isinstance(initial, float) or not 0 < initial < SMALL_RATE or not len(rates):
+        return ""
+    first = float(rates.values[0])
+    if not math.isclose(first, initial**2, rel_tol=1e-3) or first < float(rates.values.max()):
+        return ""
+    return f"the rate begins at {first:.2g}, the square of the optimizer's {initial:g}, and is never higher"
 
 
 def _raise(evidence: Evidence, ratio: float) -> str:

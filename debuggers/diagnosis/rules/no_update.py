@@ -13,6 +13,11 @@ FEWEST = 5
 """Sampled steps from which it is known what steps change."""
 NEARLY_ALL = 0.9
 """Share of the weights that steps leave as they are, from which the rest is too few to learn with."""
+HALF_A_STEP = 0.5
+"""Part of a usual step that weights are from where they began, below which steps come to nothing: they are put back.
+
+Steps of random directions come farther with each one, and those to and fro are once at a whole step.
+"""
 NARROW = {"bfloat16": 512, "float16": 4096}
 """Dtypes of 16 bits, with the part of a number up to which a summand is sure to be rounded away.
 
@@ -93,7 +98,24 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
         elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
     if argument.cause is None:
+        _add_way(argument, evidence)
+    if argument.cause is None:
         _add_rounding(argument, evidence)
+
+
+def _add_way(argument: Argument, evidence: Evidence) -> None:
+    """Weights that never get as far as half of a single step takes them, while little is learnt."""
+    ratio, farthest, progress = evidence["update_ratio"].finite, evidence.facts.farthest, progress_of(evidence)
+    if not farthest or len(ratio) < FEWEST or progress is None or progress.failed or progress.learnt > LITTLE:
+        return
+    usual = float(np.quantile(ratio.values, 0.25))
+    if farthest < HALF_A_STEP * usual:
+        argument.add(
+            CERTAIN,
+            f"a step changes weights by {usual:.2g} of their size and more, and whenever it was looked, all steps "
+            f"together had changed them by {farthest:.2g} at most: something puts them back",
+            since=int(ratio.steps[0]),
+        )
 
 
 def _add_rounding(argument: Argument, evidence: Evidence) -> None:

@@ -110,6 +110,13 @@ def detached_parameters(evidence: Evidence) -> Argument:
             and (progress.learnt > 0.5 or (progress.fell > LITTLE and not comes_first))
         ):
             argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
+    elif len(fresh := _run_without(evidence, names)) > 1:
+        argument.add(
+            STRONG,
+            f"{some_of(fresh, 3)} have the spread of PyTorch's default initialisation and belong to the optimizer, and "
+            "their layers run in each step, always without gradients",
+            where=fresh,
+        )
     elif len(fresh := _new_in_front(evidence, names)) > 1:
         argument.add(
             0.6,
@@ -169,6 +176,17 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
     """
     roles = [one.role for one in evidence.facts.parameters if one.role != "frozen"]
     return set(roles[: len(names)]) == {"without_gradient"} and set(roles[len(names) :]) == {"trained"}
+
+
+def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:
+    """Weights that nothing trained, and whose layers ran at the training's steps, but never with gradients.
+
+    What an optimizer holds was to be trained. The target of a random network distillation is in none (Burda et al.
+    2018).
+    """
+    layers = set(evidence.facts.without_gradients)
+    fresh = fresh_weights(evidence, "without_gradient")
+    return [name for name in fresh if name in names and name.rpartition(".")[0] in layers]
 
 
 def _new_in_front(evidence: Evidence, names: Sequence[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """Causes of NaN and infinities, and of gradients that a narrow dtype cannot hold."""
 
+import math
+
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
@@ -95,7 +97,10 @@ def _weigh_growth(argument: Argument, evidence: Evidence, first: int) -> None:
 
 
 def fp16_underflow(evidence: Evidence) -> Argument:
-    """Gradients in float16 without a loss scale, and many of their elements are zero."""
+    """Gradients in float16 without a loss scale, and many of their elements are zero.
+
+    Zeros say nothing where a typical gradient, times the scale, is above float16's smallest normal number.
+    """
     argument = Argument("fp16_underflow")
     facts = evidence.facts
     narrow = any(one.dtype == "float16" for one in facts.parameters)
@@ -105,9 +110,14 @@ def fp16_underflow(evidence: Evidence) -> Argument:
     zeros = evidence.of_tensors("gradient_zeros")
     shares = {name: series.median() for name, series in zeros.items() if len(series)}
     high = [name for name, share in shares.items() if share > 0.3]
+    sizes = [series.median() for series in evidence.of_tensors("gradient_rms").values() if len(series)]
+    typical = float(np.median(sizes)) if sizes else math.nan
+    # Then zeros have another reason, such as inputs that are zero.
+    is_held = scale.median(0.0) > 1 and typical * scale.median() >= SMALLEST_NORMAL
     if not len(scale) or float(scale.values.max()) <= 1:
         argument.add(MODERATE, "float16 without a GradScaler", since=0)
-    if 2 * len(high) > len(shares):  # single ones are zero for other reasons: dead units, features that are zero
+    # Single ones are zero for other reasons: dead units, features that are zero.
+    if not is_held and 2 * len(high) > len(shares):
         argument.add(
             STRONG,
             f"{len(high)} of {len(shares)} gradients have more than 30 % zeros, such as {high[0]} "
@@ -119,13 +129,12 @@ def fp16_underflow(evidence: Evidence) -> Argument:
         argument.add(
             CERTAIN, f"the optimizer's eps of {min(epsilons):g} is zero in float16: it divides by zero", since=0
         )
-    sizes = [series.median() for series in evidence.of_tensors("gradient_rms").values() if len(series)]
     progress = progress_of(evidence)
     is_stuck = progress is not None and not progress.failed and progress.learnt < 0.2
-    if argument.cause is not None and is_stuck and sizes and float(np.median(sizes)) < SMALLEST_NORMAL:
+    if argument.cause is not None and is_stuck and typical < SMALLEST_NORMAL:
         argument.add(
             STRONG,
-            f"a typical gradient has a root mean square of {np.median(sizes):.2g}, below float16's smallest normal "
+            f"a typical gradient has a root mean square of {typical:.2g}, below float16's smallest normal "
             f"number ({SMALLEST_NORMAL:.2g})",
         )
     if found := evidence.found("underflow"):

@@ -106,3 +106,20 @@ def test_batches_that_all_want_the_same_to_the_end_would_take_larger_steps(ratio
     series["loss"] = Series(at, np.linspace(2.3, 1.9, 2 * STEPS))
     causes = [cause.code for cause in diagnose(Evidence(series=series, facts=of_loss()))]
     assert ("learning_rate_too_low" in causes) == is_one
+
+
+@pytest.mark.parametrize(("initial", "rates", "is_one"), [
+    (0.01, (1e-4, 1e-4), True), (0.01, (2e-4, 2e-4), False), (1.0, (1.0, 1.0), False),
+    (0.01, (1e-4, 1e-2), False),  # it warms up
+])  # fmt: skip
+def test_a_rate_that_is_its_own_square_was_multiplied_with_itself(initial, rates, is_one):
+    groups = (GroupFacts(settings={"lr": rates[0], "initial_lr": initial}),)
+    causes = diagnose(evidence(
+        facts=msgspec.structs.replace(of_loss(), groups=groups, optimizer="SGD"), loss=np.linspace(2.3, 2.2, STEPS),
+        update_ratio=np.full(STEPS, 2e-5), total_norm__gradients=np.full(STEPS, 1.0),
+        learning_rate=np.linspace(*rates, STEPS),
+    ))  # fmt: skip
+    found = [cause for cause in causes if cause.advice.startswith("LambdaLR multiplies")]
+    assert len(found) == is_one
+    if is_one:
+        assert any(f"the square of the optimizer's {initial:g}" in text for text in found[0].evidence)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from made_evidence import STEPS, evidence
 
+import stepscope
 from debuggers.diagnosis.facts import Facts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
@@ -31,3 +33,43 @@ def test_gradients_that_are_gone_at_a_step_have_done_their_work_where_the_loss_f
     causes = diagnose(evidence(facts=facts, loss=np.linspace(2.3, falls_to, STEPS)))
 
     assert ("no_update" in [cause.code for cause in causes]) is is_one
+
+
+@pytest.mark.parametrize(("farthest", "learnt", "is_one"), [
+    (0.0049, 0.05, True), (0.0051, 0.05, False), (0.0049, 0.35, False), (None, 0.05, False),
+])  # fmt: skip
+def test_weights_that_never_get_as_far_as_half_a_step_are_put_back(farthest, learnt, is_one):
+    facts = Facts(steps=STEPS, farthest=farthest, parameters=(ParameterFacts(name="fc.weight", shape=(8, 8), std=0.2),))
+    causes = diagnose(evidence(
+        facts=facts, loss=np.linspace(2.3, 2.3 * (1 - learnt), STEPS), update_ratio=np.full(STEPS, 0.01),
+        total_norm__gradients=np.full(STEPS, 1.0),
+    ))  # fmt: skip
+    found = [cause for cause in causes if cause.code == "no_update"]
+    assert any("something puts them back" in cause.evidence[0] for cause in found) == is_one
+
+
+@pytest.mark.parametrize("puts_back", [True, False])
+def test_averaged_weights_that_are_copied_back_after_each_step_are_named(puts_back):
+    torch.manual_seed(0)
+    rows = torch.randn(512, 16)
+    targets = (rows @ torch.randn(16)).sign().clamp(min=0).long()
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    averaged = torch.optim.swa_utils.AveragedModel(
+        model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.999)
+    )
+    averaged.update_parameters(model)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(2 * STEPS):
+            batch = torch.randint(512, (64,))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows[batch]), targets[batch]).backward()
+            optimizer.step()
+            averaged.update_parameters(model)
+            if puts_back:
+                model.load_state_dict(averaged.module.state_dict())
+        causes = session.report().causes
+
+    assert [cause.code for cause in causes][:1] == ["no_update"] * puts_back
+    if puts_back:
+        assert "something puts them back" in causes[0].evidence[0]

@@ -343,3 +343,40 @@ def test_what_another_optimizer_trains_later_on_is_none_that_was_forgotten(begin
                 other.step()
 
     assert ("parameters_not_in_optimizer" in [cause.code for cause in session.report().causes]) is is_one
+
+
+class Towers(torch.nn.Module):
+    """Two encoders whose outputs are to be alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.left, self.right = (
+            torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 12)) for _ in range(2)
+        )
+
+
+@pytest.mark.parametrize(("without_graph", "held", "every", "is_one"), [
+    (True, True, 1, True), (False, True, 1, False), (True, False, 1, False), (True, True, 2, False),
+])  # fmt: skip
+def test_a_new_tower_of_the_optimizer_that_runs_without_gradients_is_cut_off(without_graph, held, every, is_one):
+    """One that no optimizer holds is a fixed target, and one that runs now and then belongs to validations."""
+    torch.manual_seed(0)
+    towers = Towers()
+    trained = towers if held else towers.left
+    optimizer = torch.optim.Adam(trained.parameters(), lr=1e-3)
+    with stepscope.watch(towers, optimizer) as session:
+        for step in range(STEPS):
+            rows = torch.randn(64, 16)
+            targets = torch.randn(64, 12)
+            if step % every == 0:
+                with torch.set_grad_enabled(not without_graph):
+                    targets = towers.right(rows + 0.1 * torch.randn_like(rows))
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(towers.left(rows), targets).backward()
+            optimizer.step()
+        causes = {cause.code: cause for cause in session.report().causes}
+
+    assert ("detached_parameters" in causes) == is_one
+    if is_one:
+        assert "always without gradients" in causes["detached_parameters"].evidence[0]
+        assert "right.0.weight" in causes["detached_parameters"].where

@@ -47,3 +47,16 @@ def test_a_loss_that_is_often_not_finite_counts_though_it_ends(broken, is_named)
     )  # fmt: skip
     causes = diagnose(evidence(facts=Facts(), loss=loss, findings=(found,), total_norm__gradients=np.full(STEPS, 1.0)))
     assert ("non_finite_forward" in [cause.code for cause in causes]) == is_named
+
+
+@pytest.mark.parametrize(("scale", "is_one"), [(1024.0, False), (4.0, True), (1.0, True)])
+def test_zeros_say_nothing_where_the_scaled_gradients_are_normal_numbers(scale, is_one):
+    """As of inputs that are zero: 1e-6 times 1024 is above 6.1e-5, times 4 it is not."""
+    facts = Facts(steps=STEPS, mixed_precision="float16")
+    found = evidence(
+        facts=facts, loss=np.linspace(2.3, 2.0, STEPS), loss_scale=np.full(STEPS, scale),
+        tensors={
+            "gradient_zeros": {"fc.weight": np.full(STEPS, 0.6)}, "gradient_rms": {"fc.weight": np.full(STEPS, 1e-6)},
+        },
+    )  # fmt: skip
+    assert ("fp16_underflow" in [cause.code for cause in diagnose(found)]) == is_one
