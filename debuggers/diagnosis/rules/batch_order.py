@@ -15,6 +15,9 @@ GROUPED = 5.0
 """Variance of the batches' means over that of random batches from which batches are not drawn at random."""
 LITTLE = 0.1
 """Share of the targets' variance up to which a difference between batches does no harm."""
+CHANGES = 0.1
+"""Share of the steps at which a loss changes its sign, from which it has no sign of its own."""
+_CHOOSE = ("GatherBackward", "IndexBackward")
 
 
 def unshuffled_data(evidence: Evidence) -> Argument:
@@ -25,7 +28,7 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     argument = Argument("unshuffled_data")
     between, classes = evidence["targets/between_batches"], evidence["targets/classes"]
     size = evidence["inputs/batch_size"]
-    if size.median() < 4 or _of_the_same_rows(evidence):
+    if size.median() < 4 or _of_the_same_rows(evidence) or _are_values_of_actions(evidence):
         return argument
     # The mean of one sample left over at an epoch's end says nothing.
     several, jumping = _between_several(evidence)
@@ -61,6 +64,18 @@ def _are_compared_as_values(evidence: Evidence) -> bool:
     """Whether targets that are whole numbers are values all the same, as the rewards 0 and 1 that a critic learns."""
     loss = evidence.facts.loss
     return loss is not None and loss.kind in OF_VALUES
+
+
+def _are_values_of_actions(evidence: Evidence) -> bool:
+    """Whether each row's loss compares one of its outputs as a value, chosen by an index, as in Q-learning.
+
+    The model makes the targets for itself then, of what it thinks of the next states (Mnih et al. 2015).
+    """
+    loss, outputs = evidence.facts.loss, evidence.facts.outputs
+    if loss is None or outputs is None or loss.kind not in OF_VALUES or len(outputs.shape) != 2:
+        return False
+    is_one_of_each = tuple(loss.outputs_shape) in {outputs.shape[:1], (outputs.shape[0], 1)} and outputs.shape[1] > 1
+    return is_one_of_each and any(node.startswith(_CHOOSE) for node in loss.nodes)
 
 
 def _of_the_same_rows(evidence: Evidence) -> bool:
@@ -122,9 +137,12 @@ def _are_choices(evidence: Evidence, jumping: float) -> bool:
     """Whether targets are choices of the model itself, such as actions, which come to be all of one kind.
 
     Their loss is none that is known, and weighs them by what they have brought: it has both signs, or choices only
-    drift. The negative logarithm of a probability alone is never negative.
+    drift. The negative logarithm of a probability alone is never negative. Choices of real numbers, such as forces, are
+    compared as values, and the squares have weights of both signs: the loss changes its sign over and over.
     """
     targets, loss, losses = evidence.facts.targets, evidence.facts.loss, evidence["loss"].finite.values
+    if loss is not None and loss.kind in OF_VALUES and loss.weighted:
+        return int(np.count_nonzero(np.diff(np.signbit(losses)))) >= CHANGES * len(losses)
     if targets is None or not targets.integer or loss is None or loss.kind or loss.parts:
         return False
     return jumping <= GROUPED or (len(losses) > 0 and float(losses.min()) < 0)

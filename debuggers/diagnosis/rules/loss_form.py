@@ -29,6 +29,12 @@ _LINEAR = (
     *("Split", "Mm", "Convolution"),
 )
 """Operators of a loss that is linear in the scores it is made of, down to the layer that makes them."""
+_LOGARITHMS = ("LogSoftmax", "LogSigmoid")
+_PICKS = (
+    *("Mean", "Sum", "Div", "Diagonal", "Gather", "Index", "Select", "Slice", "Squeeze", "Unsqueeze", "View"),
+    *("Reshape", "Clone", "AsStrided"),
+)
+"""Operators that keep the sign of what they are given; a division is one by a number of rows."""
 NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
@@ -79,6 +85,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             )
             if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
                 argument.add(MODERATE, "while the loss falls")
+    _add_likelihood(argument, loss, progress)
     _add_reversal(argument, evidence)
     _add_correlation(argument, evidence, loss)
     _add_dive(argument, evidence, loss)
@@ -105,6 +112,22 @@ def _is_positive(loss: LossFacts, series: Series) -> bool:
     """
     shifts = any(node.startswith(("AddBackward", "Rsub", "SubBackward")) for node in loss.nodes)
     return loss.terms == 1 and not loss.penalized and not shifts and series.median(0.0) > 0
+
+
+def _add_likelihood(argument: Argument, loss: LossFacts, progress: Progress | None) -> None:
+    """A loss that only picks and averages what a logarithm of a softmax or a sigmoid puts out, and falls.
+
+    What weighs them, as a policy's gains do, may have either sign.
+    """
+    ends = [place for place, node in enumerate(loss.nodes) if node.startswith(_LOGARITHMS)]
+    if not ends or loss.kind or not all(node.startswith(_PICKS) for node in loss.nodes[: ends[0]]):
+        return
+    if progress is not None and progress.first < 0 and progress.last < progress.first:
+        argument.add(
+            0.85,
+            "the loss is a mean of logarithms of probabilities, without a minus sign: what falls from "
+            f"{progress.first:.3g} to {progress.last:.3g} is the likelihood",
+        )
 
 
 def _is_of_scores(loss: LossFacts) -> bool:

@@ -28,6 +28,10 @@ LEFT = 0.3
 """Share of their size in which weights tell rows apart as in the whole, only with smaller outputs."""
 SAME = 0.1
 """Share of its first spread over a batch below which an output hardly depends on the row."""
+NEARLY_SAME = 0.25
+"""The same below which it may be that it does not, if what is behind it is given far more than it puts out."""
+NOISE = 0.02
+"""Share of what enters the next layer that an output is, below which that comes from elsewhere."""
 VARIES = 0.3
 """The same from which it varies as it did."""
 IMPROVED = 0.02
@@ -240,13 +244,19 @@ def _add_empty_code(argument: Argument, evidence: Evidence, progress: Progress) 
     if len(inputs.shape) < 2 or int(np.prod(loss.outputs_shape[1:])) != size or threw_weights(evidence):
         return
     widths = {one.name.rpartition(".")[0]: one.shape[0] for one in evidence.facts.parameters if len(one.shape) > 1}
+    takes = {one.name.rpartition(".")[0]: one.shape[1] for one in evidence.facts.parameters if len(one.shape) == 2}
     spreads = evidence.of_tensors("output_batch_std")
     known = [
         one.name for one in evidence.facts.layers if one.name in widths and len(spreads.get(one.name, ())) > FEWEST
     ]
-    shares = [float(np.median(spreads[name].values[-3:])) / max(spreads[name].first, 1e-30) for name in known]
-    for name, share, behind in zip(known, shares, shares[1:], strict=False):
-        if share < SAME and behind > VARIES and 2 * widths[name] <= size:
+    ends = [float(np.median(spreads[name].values[-3:])) for name in known]
+    shares = [end / max(spreads[name].first, 1e-30) for name, end in zip(known, ends, strict=True)]
+    for place, (name, share, behind) in enumerate(zip(known, shares, shares[1:], strict=False)):
+        following = known[place + 1]
+        is_empty = share < SAME or (share < NEARLY_SAME and ends[place] < NOISE * _entering(evidence, following))
+        # A layer that puts out means and deviations is twice as wide as the code that is drawn from them.
+        width = min(widths[name], takes.get(following, widths[name]))
+        if is_empty and behind > VARIES and 2 * width <= size:
             argument.add(
                 0.6,
                 f"the code of {name} hardly depends on the row: its spread over a batch fell to {share:.1%} of its "
@@ -258,6 +268,17 @@ def _add_empty_code(argument: Argument, evidence: Evidence, progress: Progress) 
                 "Reduce the divergence as the comparison is: sums of both over each row, or weigh it by less at first."
             )
             return
+
+
+def _entering(evidence: Evidence, layer: str) -> float:
+    """About the spread over a batch of what enters a layer at the end, by its outputs and weights; 0 if unknown."""
+    weights = evidence.of_tensors("weight_rms").get(f"{layer}.weight")
+    shape = next((one.shape for one in evidence.facts.parameters if one.name == f"{layer}.weight"), ())
+    if weights is None or not len(weights.finite) or len(shape) != 2:
+        return 0.0
+    gain = weights.finite.last * np.sqrt(shape[1])
+    spread = float(np.median(evidence.of_tensors("output_batch_std")[layer].values[-3:]))
+    return spread / gain if gain > 0 else 0.0
 
 
 def _add_held_weights(argument: Argument, evidence: Evidence) -> None:

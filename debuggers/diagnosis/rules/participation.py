@@ -92,7 +92,8 @@ def detached_parameters(evidence: Evidence) -> Argument:
             argument.advice = "Give the other model the outputs themselves, without .detach(), in this model's step."
         return argument
     unused = _of_last_blocks(evidence, names)
-    cut = [name for name in names if name not in unused and (not ran or name.rpartition(".")[0] in ran)]
+    root = evidence.facts.model  # its outputs are known by its class, if it has no other layers
+    cut = [name for name in names if name not in unused and (not ran or (name.rpartition(".")[0] or root) in ran)]
     if cut:
         share = share_of(evidence, cut)
         comes_first = _come_first(evidence, cut)

@@ -14,15 +14,16 @@ GROUPED = {"inputs__batch_size": 32.0, "targets__between_batches": 20.0}
 NOISE = 0.01 * np.random.default_rng(0).normal(size=STEPS)
 
 
-def codes(*, kind="cross_entropy", loss=None, targets=None, gradients=None, **signals):
-    """``gradients``: the steps at which each parameter has one."""
+def codes(*, kind="cross_entropy", loss=None, form=None, targets=None, outputs=None, gradients=None, **signals):
+    """``gradients``: the steps at which each parameter has one; ``form``: what the loss's graph shows."""
     loss = np.geomspace(2.3, 0.2, STEPS) if loss is None else loss
     found = {
         name.replace("__", "/"): Series(np.arange(STEPS), np.broadcast_to(np.asarray(values, np.float64), STEPS))
         for name, values in ({"loss": loss} | signals).items()
     }
     tensors = {name: Series(steps, np.ones(len(steps))) for name, steps in (gradients or {}).items()}
-    facts = Facts(steps=STEPS, loss=LossFacts(kind=kind, reduction="mean"), targets=targets)
+    form = LossFacts(kind=kind, reduction="mean") if form is None else form
+    facts = Facts(steps=STEPS, loss=form, targets=targets, outputs=outputs)
     evidence = Evidence(series=found, tensors={"gradient_rms": tensors}, facts=facts)
     return [cause.code for cause in diagnose(evidence) if cause.is_likely]
 
@@ -117,3 +118,24 @@ def test_actions_come_to_be_all_of_one_kind(kind, weighs, found):
     actions = BatchFacts(shape=(32, 1), dtype="int64", integer=True)
     losses = np.abs(NOISE) if weighs > 0 else NOISE
     assert codes(kind=kind, loss=losses, targets=actions, **signals, **GROUPED) == found
+
+
+@pytest.mark.parametrize(("node", "outputs", "compared", "found"), [
+    ("GatherBackward0", (32, 3), (32,), []), ("IndexBackward0", (32, 3), (32, 1), []),
+    ("IndexBackward0", (32, 3), (71,), ["unshuffled_data"]),  # a mask
+    ("SqueezeBackward1", (32, 1), (32,), ["unshuffled_data"]),
+])  # fmt: skip
+def test_values_of_actions_are_compared_with_what_the_model_thinks_of_the_next_states(node, outputs, compared, found):
+    form = LossFacts(kind="smooth_l1", reduction="mean", nodes=("SmoothL1LossBackward0", node, "AddmmBackward0"),
+                     outputs_shape=compared, targets_shape=compared)  # fmt: skip
+    means = np.arange(STEPS) % EPOCH
+    assert codes(form=form, outputs=BatchFacts(shape=outputs), targets__mean=means, **GROUPED) == found
+
+
+@pytest.mark.parametrize(("every", "weighted", "found"), [
+    (8, True, []), (12, True, ["unshuffled_data"]), (8, False, ["unshuffled_data"]),
+])  # fmt: skip
+def test_forces_are_choices_where_what_weighs_them_has_both_signs(every, weighted, found):
+    loss = np.where(np.arange(STEPS) // every % 2, 0.1, -0.1)
+    form = LossFacts(kind="mse", reduction="mean", weighted=weighted)
+    assert codes(form=form, loss=loss, targets__mean=np.arange(STEPS) % EPOCH, **GROUPED) == found

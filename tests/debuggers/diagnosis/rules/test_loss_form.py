@@ -200,3 +200,20 @@ def test_a_loss_that_falls_while_outputs_are_right_less_often_than_by_chance_wan
         **{name: np.full(STEPS, one) for name, one in signals.items()},
     )
     assert [cause.code for cause in diagnose(made)] == expected
+
+
+@pytest.mark.parametrize(("nodes", "end", "is_one"), [
+    (("MeanBackward0", "DiagonalBackward0", "LogSoftmaxBackward0", "MmBackward0"), -6.0, True),
+    (("DivBackward0", "SumBackward0", "GatherBackward0", "LogSoftmaxBackward0", "AddmmBackward0"), -6.0, True),
+    (("MeanBackward0", "LogSigmoidBackward0", "AddmmBackward0"), -6.0, True),
+    (("MeanBackward0", "DiagonalBackward0", "LogSoftmaxBackward0", "MmBackward0"), -1.0, False),
+    (("NegBackward0", "MeanBackward0", "LogSigmoidBackward0", "AddmmBackward0"), -6.0, False),
+    (("MeanBackward0", "MulBackward0", "GatherBackward0", "LogSoftmaxBackward0", "AddmmBackward0"), -6.0, False),
+    (("MeanBackward0", "LogBackward0", "AddmmBackward0"), -6.0, False),
+])  # fmt: skip
+def test_a_likelihood_that_falls_is_minimised(nodes, end, is_one):
+    """What weighs it may have either sign, as a policy's gains."""
+    facts = Facts(steps=STEPS, loss=LossFacts(nodes=nodes, reduction="mean"))
+    causes = diagnose(evidence(facts=facts, loss=-2.3 + (end + 2.3) * (1 - np.geomspace(1.0, 0.01, STEPS))))
+    assert any("is the likelihood" in text for cause in causes for text in cause.evidence) == is_one
+    assert ("flipped_loss_sign" in [cause.code for cause in causes]) == is_one

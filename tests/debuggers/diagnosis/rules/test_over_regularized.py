@@ -118,16 +118,20 @@ def test_a_loss_rises_under_weights_that_shrink_on(course, norm, is_one):
 
 
 @pytest.mark.parametrize(
-    ("code", "behind", "width", "given_back", "is_one"),
+    ("code", "behind", "width", "given_back", "weight", "is_one"),
     [
-        (0.09, 0.4, 16, 64, True),
-        (0.11, 0.4, 16, 64, False),  # the rows are still told apart
-        (0.09, 0.2, 16, 64, False),  # without noise, what is behind it is the same for all rows, too
-        (0.09, 0.4, 48, 64, False),  # it is no code, but as wide as the inputs
-        (0.09, 0.4, 16, 10, False),  # nothing is to be given back
+        (0.09, 0.4, 16, 64, None, True),
+        (0.11, 0.4, 16, 64, None, False),  # the rows are still told apart
+        (0.09, 0.2, 16, 64, None, False),  # without noise, what is behind it is the same for all rows, too
+        (0.09, 0.4, 48, 64, None, True),  # a code of 24, of which there are means and deviations
+        (0.09, 0.4, 80, 64, None, False),  # it is no code, but as wide as the inputs
+        (0.09, 0.4, 16, 10, None, False),  # nothing is to be given back
+        (0.2, 20.0, 16, 64, 0.5, True),  # 0.06 beside the 4.2 that weights of 0.5 √8 make 6 of
+        (0.2, 20.0, 16, 64, 2.0, False),  # weights of 2 √8 do so with 1.06
+        (0.26, 20.0, 16, 64, 0.1, False),
     ],
 )
-def test_a_code_of_noise_alone_is_what_a_divergence_leaves(code, behind, width, given_back, is_one):
+def test_a_code_of_noise_alone_is_what_a_divergence_leaves(code, behind, width, given_back, *, weight, is_one):
     shapes = {"encoder.0": (96, 64), "encoder.2": (width, 96), "decoder.0": (96, width // 2), "decoder.2": (64, 96)}
     last = {"encoder.0": 0.9, "encoder.2": code, "decoder.0": behind, "decoder.2": 2.0}
     steps = np.arange(LONG)
@@ -147,7 +151,10 @@ def test_a_code_of_noise_alone_is_what_a_divergence_leaves(code, behind, width, 
         for name, share in last.items()
     }
     series = {"loss": Series(steps, np.geomspace(0.74, 0.43, LONG)), "update_ratio": Series(steps, np.full(LONG, 0.02))}
-    causes = diagnose(Evidence(series=series, tensors={"output_batch_std": spreads}, facts=facts))
+    tensors = {"output_batch_std": spreads}
+    if weight is not None:
+        tensors["weight_rms"] = {"decoder.0.weight": Series(steps, np.full(LONG, weight))}
+    causes = diagnose(Evidence(series=series, tensors=tensors, facts=facts))
 
     assert [cause.code for cause in causes] == ["over_regularized"] * is_one
     assert not causes or "divergence" in causes[0].advice

@@ -380,3 +380,32 @@ def test_a_new_tower_of_the_optimizer_that_runs_without_gradients_is_cut_off(wit
     if is_one:
         assert "always without gradients" in causes["detached_parameters"].evidence[0]
         assert "right.0.weight" in causes["detached_parameters"].where
+
+
+class Spring(torch.nn.Module):
+    """Two numbers, one of which may be read by its value."""
+
+    def __init__(self, *, by_value):
+        super().__init__()
+        self.stiffness, self.damping = (torch.nn.Parameter(torch.tensor(value)) for value in (1.0, 0.5))
+        self.by_value = by_value
+
+    def forward(self, places):
+        stiffness = self.stiffness.item() if self.by_value else self.stiffness
+        return stiffness * places + self.damping * places.square()
+
+
+@pytest.mark.parametrize("by_value", [True, False])
+def test_a_number_of_the_model_itself_that_is_read_by_its_value_is_cut_off(by_value):
+    torch.manual_seed(0)
+    spring = Spring(by_value=by_value)
+    optimizer = torch.optim.Adam(spring.parameters(), lr=0.05)
+    with stepscope.watch(spring, optimizer) as session:
+        for _ in range(3 * STEPS):
+            places = torch.randn(32)
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(spring(places), 3 * places - 0.2 * places.square()).backward()
+            optimizer.step()
+        causes = session.report().causes
+
+    assert [cause.code for cause in causes][:1] == ["detached_parameters"] * by_value
