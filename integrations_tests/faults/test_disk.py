@@ -16,6 +16,7 @@ from tracker_adapters.registry import load_sink
 from waiting import until
 
 import stepscope
+from stepscope.sync import sync_runs
 
 pytestmark = pytest.mark.fault
 
@@ -182,7 +183,11 @@ def test_a_run_whose_folder_goes_away_trains_on(tmp_path, how, fault_report):
         assert not folder.exists()
         fault_report.add("run folder deleted during the training", lost=lost)
     else:
-        assert stored_counts(tmp_path / "elsewhere") == emitted_by(101)
+        elsewhere = tmp_path / "elsewhere"
+        assert stored_counts(elsewhere) == emitted_by(101)
+        (delivery,) = sync_runs([elsewhere], to=["local"])
+        assert delivery.complete
+        assert accounts(elsewhere)["local"].delivered == emitted_by(101).total()
     if how == "replaced":
         record = stepscope.read_run(folder)
         assert (record.info.name, record.info.status) == ("another", "finished")
