@@ -61,10 +61,14 @@ class LayerFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GroupFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of one group of the optimizer that are numbers or flags, such as lr, momentum, weight_decay."""
+    """The settings of one group of the optimizer that are numbers or flags, such as lr, momentum, weight_decay.
+
+    ``initial_rate`` is the one that a scheduler multiplies, if there is a scheduler.
+    """
 
     parameters: int = 0
     settings: dict[str, float | bool | tuple[float, ...] | None] = {}
+    initial_rate: float | None = None
 
 
 class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,7 +21,7 @@ MOST = 1000
 """Parameters, and layers, that are described."""
 _SAMPLED = 512
 _MOST_GROUPS = 64
-_UNSTORED = frozenset(["params", "param_names"])
+_UNSTORED = frozenset(["params", "initial_lr", "param_names"])
 
 
 class InitialParameters:
@@ -199,9 +199,14 @@ def _walk(module: torch.nn.Module, prefix: str, found: list[LayerFacts]) -> None
 def group_facts(optimizer: torch.optim.Optimizer) -> tuple[GroupFacts, ...]:
     """Returns the numbers and flags of each group of an optimizer; a tensor on a device is left out."""
     return tuple(
-        GroupFacts(parameters=len(group["params"]), settings=_settings(group))
+        GroupFacts(parameters=len(group["params"]), settings=_settings(group), initial_rate=_initial_rate(group))
         for group in optimizer.param_groups[:_MOST_GROUPS]
     )
+
+
+def _initial_rate(group: Mapping[str, Any]) -> float | None:
+    rate = _setting(group.get("initial_lr"))
+    return rate if isinstance(rate, float) else None
 
 
 def _settings(group: Mapping[str, Any]) -> dict[str, float | bool | tuple[float, ...] | None]:

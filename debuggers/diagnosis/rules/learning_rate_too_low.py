@@ -134,8 +134,8 @@ def _multiplied_with_itself(evidence: Evidence) -> str:
     higher rate begins low, too.
     """
     rates, groups = learning_rates(evidence), evidence.facts.groups
-    initial = groups[0].settings.get("initial_lr") if groups else None
-    if not isinstance(initial, float) or not 0 < initial < SMALL_RATE or not len(rates):
+    initial = groups[0].initial_rate if groups else None
+    if initial is None or not 0 < initial < SMALL_RATE or not len(rates):
         return ""
     first = float(rates.values[0])
     if not math.isclose(first, initial**2, rel_tol=1e-3) or first < float(rates.values.max()):

@@ -113,7 +113,7 @@ def test_batches_that_all_want_the_same_to_the_end_would_take_larger_steps(ratio
     (0.01, (1e-4, 1e-2), False),  # it warms up
 ])  # fmt: skip
 def test_a_rate_that_is_its_own_square_was_multiplied_with_itself(initial, rates, is_one):
-    groups = (GroupFacts(settings={"lr": rates[0], "initial_lr": initial}),)
+    groups = (GroupFacts(settings={"lr": rates[0]}, initial_rate=initial),)
     causes = diagnose(evidence(
         facts=msgspec.structs.replace(of_loss(), groups=groups, optimizer="SGD"), loss=np.linspace(2.3, 2.2, STEPS),
         update_ratio=np.full(STEPS, 2e-5), total_norm__gradients=np.full(STEPS, 1.0),
