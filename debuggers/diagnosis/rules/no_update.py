@@ -65,8 +65,11 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is not None:
         _add_circumstances(argument, evidence)
     argument.advice = (
-        "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is above "
-        "0, and keep float32 weights where updates are small."
+        "Look for what makes the loss the same whatever the weights are; and for float16, in which gradients below "
+        f"{np.finfo(np.float16).smallest_subnormal / 2:.0e} are zero: scale the loss, or use bfloat16."
+        if _are_all_zero(evidence)
+        else "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is "
+        "above 0, and keep float32 weights where updates are small."
     )
     return argument
 
@@ -133,8 +136,16 @@ def _add_rounding(argument: Argument, evidence: Evidence) -> None:
     )
 
 
+def _are_all_zero(evidence: Evidence) -> bool:
+    """Whether there are gradients, and none is anything but zero at any step."""
+    norms = evidence["total_norm/gradients"].values
+    return len(norms) > 0 and not norms.any()
+
+
 def _add_circumstances(argument: Argument, evidence: Evidence) -> None:
     """What goes with steps that change nothing."""
+    if _are_all_zero(evidence):
+        argument.add(0.0, "all gradients are zero, at each step")
     for finding in evidence.found("skipped_steps"):
         argument.add(0.0, finding.evidence)
     narrow = [one for one in evidence.facts.parameters if one.dtype in NARROW]

@@ -73,3 +73,20 @@ def test_averaged_weights_that_are_copied_back_after_each_step_are_named(puts_ba
     assert [cause.code for cause in causes][:1] == ["no_update"] * puts_back
     if puts_back:
         assert "something puts them back" in causes[0].evidence[0]
+
+
+@pytest.mark.parametrize(("factor", "is_told"), [(0.0, True), (1.0, False)])
+def test_gradients_that_are_all_zero_are_told_of_weights_that_stand_still(factor, is_told):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(16, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            (factor * model(torch.randn(64, 16))).square().mean().backward()
+            optimizer.step()
+        (cause, *_) = session.report().causes
+
+    assert cause.code == "no_update"
+    assert ("all gradients are zero, at each step" in cause.evidence) == is_told
+    assert ("float16" in cause.advice) == is_told
