@@ -51,6 +51,8 @@ class ForwardCalls:
         autocast: The dtype of autocast in the last call that was looked at closely; None without.
         products: The dtypes of matrix products in the last call that was looked at closely.
         sizes: The lengths of the batches since the last step.
+        are_of_data: Whether no training call since the last step was given what requires a gradient: what another model
+            puts out, or inputs that are to be changed.
         counts: Training calls since the last step, and the different batches that they had.
         validations: Counts them.
         random: Says whether dropout goes on in evaluation.
@@ -88,6 +90,7 @@ class ForwardCalls:
         self.autocast: torch.dtype | None = None
         self.products: frozenset[torch.dtype] = frozenset()
         self.sizes: list[int] = []
+        self.are_of_data = True
         self.validations = Validations()
         self.mixed = MixedSamples(self._model)
         self.random = RandomCalls(self._model)
@@ -141,7 +144,7 @@ class ForwardCalls:
         """Says that a step has ended, and whether the graphs of the next one's outputs are looked at."""
         self.outputs, self.sizes, self.values, self.held = frozenset(), [], None, {}
         self._batches, self.counts = [], (0, 0)
-        self.begun_s = None
+        self.begun_s, self.are_of_data = None, True
         self._looks_closely = looks_closely
         if not looks_closely and len(self._first_hooks):
             self._first_hooks.remove()
@@ -192,6 +195,7 @@ class ForwardCalls:
         self._evaluates = False  # the same tensor may come to a validation after this call
         self._evaluations.training_begins(tensor)
         self._given = None if tensor is None else weakref.ref(tensor)
+        self.are_of_data &= tensor is not None and not tensor.requires_grad
         is_known = tensor is not None and any(one() is tensor for one in self._batches)
         self.counts = (self.counts[0] + 1, self.counts[1] + (not is_known))
         if self._given is not None and not is_known and len(self._batches) < _MOST_OUTPUTS:

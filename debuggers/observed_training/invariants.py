@@ -34,6 +34,14 @@ INVARIANTS: Final = (
         breaks=3,
     ),
     Invariant(
+        "passes_are_used",
+        "gradients of a backward pass are there at the next step, or the pass is another model's",
+        "gradients of several batches were set to zero before each step, which used those of the last one alone: call "
+        "zero_grad() before the first backward pass of a step, and not before each",
+        breaks=10,
+        share=0.9,
+    ),
+    Invariant(
         "step_changes_weights",
         "a step of the optimizer changes at least one parameter that has a gradient",
         "a step of the optimizer changed no sampled element of the parameters that have gradients",

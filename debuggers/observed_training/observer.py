@@ -38,6 +38,8 @@ from debuggers.torch_internals.optimizers import held_parameters
 from debuggers.utils import tensors_in
 
 _EVAL_MODE = "eval_mode_in_training"
+FEWEST_LOST = 2
+"""Backward passes of a step whose gradients are lost, from which it is no other model that is trained in turn."""
 _SCHEDULED = 10
 """The step at which the scheduler is looked for."""
 
@@ -121,7 +123,7 @@ class TrainingObserver:
         self._movement = StepMovement(self._invariants, self._arrivals)
         self._tally, self._last_step = LoopTally(), -1
         self._looks_closely = is_sampled(0)
-        self._precision = ""
+        self._precision, self._loses_passes = "", False
         self._unused = UnusedGradients(() if optimizer is None else trained)
         self._told: set[str] = set()
         self.clippings = Clippings(
@@ -309,6 +311,9 @@ class TrainingObserver:
 
     def _check(self, step: int, *, looks: bool) -> None:
         invariants, passes = self._invariants, self.passes
+        # Those of a closure that the optimizer calls again come later.
+        are_of_data = self.calls.are_of_data and not self.calls.by_parts
+        self._loses_passes = are_of_data and passes.lost >= FEWEST_LOST
         zeroed = passes.step_begins()
         if zeroed is not None:
             invariants.check("gradients_zeroed", step, broken=not zeroed)
@@ -351,7 +356,10 @@ class TrainingObserver:
         unscaled = unscaling_changes(self.passes.scaler, *members_of(self._optimizer))
         self._tally.dropped += self.passes.unrelated
         others = self.passes.unrelated > 0 or (self._rounds is not None and self._rounds.alternates)
-        self._tally.clipped += self.passes.step_ends() > unscaled
+        is_changed = self.passes.step_ends() > unscaled
+        self._tally.clipped += is_changed
+        # What puts gradients together by itself keeps those of each pass, and changes the last ones.
+        self._invariants.check("passes_are_used", self._last_step, broken=self._loses_passes and not is_changed)
         self._losses.step_ends(mixed=self.passes.mixed)
         self._tally.others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)

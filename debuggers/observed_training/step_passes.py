@@ -40,6 +40,7 @@ class StepPasses:
             were not repeated.
         repeats: Whether the model has been called again with the batch of a pass of this step whose gradients were
             zeroed: sharpness-aware steps and the closures of LBFGS are no training of another model.
+        lost: Passes since the last step that were not repeated, and whose gradients were zeroed.
         is_scaled: Whether the pass that began last started from a loss that holds the scale of a GradScaler.
         scale_number: The loss scale on the host in the pass that begins; 1 without one, or on a device.
         begun_s, ended_s: When the first pass since the last step began and the last one ended, by
@@ -81,7 +82,7 @@ class StepPasses:
             rounds: Of several optimizers.
         """
         self.scaler = scaler
-        self.unrelated = 0
+        self.unrelated = self.lost = 0
         self.scale_number, self.is_scaled = 1.0, False
         self.repeats = self.adds_up = False
         self._undisturbed = UNDISTURBED
@@ -203,7 +204,7 @@ class StepPasses:
         self.repeats = False
         changed = self._marks.note()
         changes = self._changes + (0 if self._is_used else changed) if self._passes else 0
-        self._dropped_passes = self._drops = 0
+        self._dropped_passes = self._drops = self.lost = 0
         self._had_step = self._passes > 0 and self._marks.present
         self._zeroed = False
         if self._rounds is not None and not is_late:
@@ -249,6 +250,7 @@ class StepPasses:
                         self.repeats = True
                     else:
                         self._undisturbed = -1
+                        self.lost += self._passes
                     others = self.unrelated + (0 if self.repeats else self._passes)
                     self._forget()
                     self.unrelated = others

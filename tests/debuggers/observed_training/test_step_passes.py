@@ -110,3 +110,43 @@ def test_another_models_pass_with_a_batch_of_its_own_is_left_out():
             second.step()
     report = session.report()
     assert any("targets" in gap for gap in report.verdict.gaps)
+
+
+@pytest.mark.parametrize(
+    ("how", "is_found"),
+    [
+        ("zeroed before each pass", True),
+        ("zeroed before the first", False),
+        ("put together by hand", False),  # as projected gradients are
+        ("of inputs with a gradient", False),  # as a generator's, or those of an attack
+        ("in a closure", False),
+        ("two passes", False),  # the first may be another model's that shares the layer
+    ],
+)
+def test_gradients_that_are_zeroed_before_each_pass_of_a_step_are_lost(how, is_found):
+    torch.manual_seed(0)
+    model = nn.Linear(8, 3)
+    optimizer = torch.optim.LBFGS(model.parameters()) if how == "in a closure" else torch.optim.SGD(model.parameters())
+
+    def backward(*, zeroes=True):
+        if zeroes:
+            optimizer.zero_grad()
+        rows = torch.randn(5, 8, requires_grad=how == "of inputs with a gradient")
+        loss = functional.cross_entropy(model(rows), torch.randint(0, 3, (5,)))
+        loss.backward()
+        return loss
+
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(2 * UNDISTURBED):
+            if how == "in a closure":
+                optimizer.step(backward)
+                continue
+            gradients = []
+            for number in range(2 if how == "two passes" else PASSES):
+                backward(zeroes=how != "zeroed before the first" or not number)
+                gradients.append(model.weight.grad.clone())
+            if how == "put together by hand":
+                model.weight.grad = sum(gradients)
+            optimizer.step()
+        findings = [finding.kind for finding in session.report().findings]
+    assert ("passes_are_used" in findings) is is_found
