@@ -33,6 +33,7 @@ class SourceRecording:
         """Starts asking, about the working folder of this moment."""
         self._run = weakref.ref(run)
         self._owner = os.getpid()
+        self._is_late = False
         try:
             folder = str(Path.cwd())
         except OSError:  # it may be gone
@@ -48,19 +49,24 @@ class SourceRecording:
             limit_s = CLOSE_LIMIT_S if run is None else min(CLOSE_LIMIT_S, run.closing_s / 2)
             self._thread.join(limit_s)
             if self._thread.is_alive():
+                self._is_late = True
                 _log.warning("packages and Git state are not recorded: reading them took longer than %.2g s", limit_s)
 
     def _record(self) -> None:
         try:
             answer = json.loads(answer_of("tracker_adapters.source.source_state", asked=self._asked, timeout_s=LIMIT_S))
+            environment = {name: redact_remembered(text) for name, text in answer["environment"].items()}
             run = self._run()
-            if run is None:
-                return
-            run.describe(environment={name: redact_remembered(text) for name, text in answer["environment"].items()})
-            if answer["patch"]:
-                with TemporaryFolder("stepscope_") as folder:
-                    path = folder.path / "source.patch"
-                    path.write_text(redact_remembered(answer["patch"]), encoding="utf-8")
-                    run.file(path, name=PATCH, media_type="text/x-diff", step=0)
+            if run is not None and not self._is_late:  # a closed run would count it as lost
+                self._tell(run, environment, answer["patch"])
         except (OSError, subprocess.SubprocessError, ValueError, KeyError, RuntimeError) as error:
             _log.info("packages and Git state are not recorded: %r", error)
+
+    @staticmethod
+    def _tell(run: Run, environment: dict[str, str], patch: str) -> None:
+        run.describe(environment=environment)
+        if patch:
+            with TemporaryFolder("stepscope_") as folder:
+                path = folder.path / "source.patch"
+                path.write_text(redact_remembered(patch), encoding="utf-8")
+                run.file(path, name=PATCH, media_type="text/x-diff", step=0)

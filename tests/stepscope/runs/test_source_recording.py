@@ -1,6 +1,7 @@
 """Packages and Git state, recorded while the training goes on."""
 
 import importlib.metadata
+import json
 import subprocess
 import threading
 import time
@@ -69,3 +70,23 @@ def test_a_run_is_closed_in_time_though_its_packages_cannot_be_read(repository, 
     release.set()
     assert "packages and Git state are not recorded: reading them took longer than" in caplog.text
     assert elapsed < 30  # not the minute of the limit that this test has set
+
+
+def test_what_comes_after_the_run_was_closed_is_not_counted_as_lost(repository, monkeypatch):
+    asks, release, threads = threading.Event(), threading.Event(), []
+    answer = json.dumps({"environment": {"packages": "torch==2"}, "patch": "+lr = 0.2"})
+
+    def late(*args, **kwargs):
+        threads.append(threading.current_thread())
+        asks.set()
+        assert release.wait(60)
+        return answer
+
+    monkeypatch.setattr("stepscope.runs.source_recording.answer_of", late)
+    run = stepscope.open_run(repository / "run", sinks=[])
+    assert asks.wait(60)
+    run.close(0.5)
+    release.set()
+    threads[0].join(60)
+    assert not threads[0].is_alive()
+    assert run.stats.lost == {}
