@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from debuggers.detectors.alike_parts import AlikeParts
 from debuggers.detectors.detector import Detector
 from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Observation
@@ -21,6 +22,8 @@ class ZeroGradient(Detector):
     be trained in turn. So a gradient that was non-zero must first be zero for as many steps as it was non-zero (at
     most 100), and for twice its longest period of zeros so far. A bias is ignored while another parameter of its
     module gets gradient: if the loss is a difference of outputs, as of a critic, the last layer's bias cancels out.
+    One of several alike parts is ignored while others have a gradient and so has what comes before them: of the experts
+    of a mixture a batch may choose some.
     """
 
     kind = "zero_gradient"
@@ -37,7 +40,7 @@ class ZeroGradient(Detector):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modules = ModuleParts()
+        self._modules, self._alike = ModuleParts(), AlikeParts()
         self._alive: Counts = np.empty(0, np.int64)
         self._streak: Counts = np.empty(0, np.int64)
         self._longest: Counts = np.empty(0, np.int64)
@@ -52,6 +55,8 @@ class ZeroGradient(Detector):
         broken = zeros == 1
         if broken.any():
             broken &= ~self._modules.idle_biases(observation, zeros < 1)
+        if broken.any():
+            broken &= ~self._alike.unchosen(observation, zeros < 1)
         return broken & self._exceeds_alternation(zeros == 1, zeros < 1), 1.0
 
     def _see_alive(self, rows: int) -> None:

@@ -1,5 +1,7 @@
 """A gradient that is zero everywhere at three observed steps in a row is found."""
 
+import pytest
+
 from debuggers.detectors import ZeroGradient
 
 
@@ -57,3 +59,24 @@ def test_tensors_are_judged_the_same_whether_all_are_alive_or_not(observe):
         begun += [step] * len(found)
     assert together.findings() == apart.findings()
     assert begun == [59]  # more zeros than twice the 12 before, at three steps
+
+
+EXPERTS = ("lift.weight", "experts.0.fc.weight", "experts.0.fc.bias", "experts.1.fc.weight", "experts.1.fc.bias")
+
+
+@pytest.mark.parametrize(
+    ("names", "alive", "found"),
+    [
+        (EXPERTS, (1, 0, 0, 1, 1), 0),
+        (EXPERTS, (1, 0, 1, 1, 1), 1),  # part of an expert
+        (EXPERTS, (1, 0, 0, 0, 0), 4),
+        (EXPERTS, (0, 0, 0, 1, 1), 3),  # the gradient of a chain ends there
+        (tuple(f"blocks.3.{name}" for name in EXPERTS), (1, 0, 0, 1, 1), 0),
+        (("stem.weight", "0.weight", "1.weight"), (1, 0, 1), 1),  # numbers of a model's own layers
+    ],
+)
+def test_experts_that_no_row_chooses_are_left_out(observe, names, alive, found):
+    detector = ZeroGradient()
+    for step in range(4):
+        detector.see(observe(step, names=names, zero_fraction=[1.0 - one for one in alive]))
+    assert len(detector.findings()) == found
