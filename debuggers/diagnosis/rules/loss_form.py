@@ -156,12 +156,23 @@ def _steepens(evidence: Evidence, progress: Progress) -> bool:
 
 
 def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
-    """A loss of several terms that falls without a bound, while outputs say nothing of their targets.
+    """A loss that falls without a bound, as one of several terms does while outputs say nothing of their targets.
 
-    Distances, entropies and divergences are bounded below: what dives has one of them with a minus sign.
+    Distances, entropies and divergences are bounded below: what dives has one of them with a minus sign. So has
+    what dives while its gradients grow.
     """
     progress, correlation = progress_of(evidence), evidence["correlation"].finite
-    if progress is None or max(loss.terms, len(loss.parts)) < 2 or len(correlation) < FEWEST:
+    several = max(loss.terms, len(loss.parts)) > 1
+    if progress is None or not (several or not loss.kind):
+        return
+    if progress.last < -DIVE * max(1.0, abs(progress.first)) and _steepens(evidence, progress):
+        argument.add(
+            STRONG,
+            f"the loss falls without a bound, from {progress.first:.3g} to {progress.last:.3g}, and its gradients have "
+            "grown on the way",
+        )
+        return
+    if not several or len(correlation) < FEWEST:
         return
     late = correlation.late(3).median()
     if progress.last < -DIVE * abs(progress.first) and progress.late_fall > 0.2 and late < 0.3:

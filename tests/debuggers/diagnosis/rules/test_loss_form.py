@@ -217,3 +217,17 @@ def test_a_likelihood_that_falls_is_minimised(nodes, end, is_one):
     causes = diagnose(evidence(facts=facts, loss=-2.3 + (end + 2.3) * (1 - np.geomspace(1.0, 0.01, STEPS))))
     assert any("is the likelihood" in text for cause in causes for text in cause.evidence) == is_one
     assert ("flipped_loss_sign" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("form", "end", "norm", "is_one"), [
+    ({"kind": "mse", "terms": 2}, -2000.0, 40, True), ({"kind": "mse", "terms": 2}, -1000.0, 40, False),
+    ({"kind": "mse", "terms": 2}, -2000.0, 5, False),
+    ({"kind": "", "nodes": ("MeanBackward0", "SubBackward0")}, -2000.0, 40, True),
+])  # fmt: skip
+def test_a_loss_that_dives_while_its_gradients_grow_has_no_lowest_value(form, end, norm, is_one):
+    """As one that is paid for a divergence, or of which the likelihood is minimised; it need not become faster."""
+    loss = np.linspace(17.0, end, STEPS)
+    loss[:5] = 17.0
+    found = evidence(facts=of_loss(**form), loss=loss, **{"total_norm/gradients": np.geomspace(1, norm, STEPS)})
+    causes = diagnose(found)
+    assert any("gradients have grown on the way" in text for cause in causes for text in cause.evidence) == is_one
