@@ -38,7 +38,7 @@ from debuggers.torch_internals.optimizers import held_parameters
 from debuggers.utils import tensors_in
 
 _EVAL_MODE = "eval_mode_in_training"
-FEWEST_LOST = 2
+_FEWEST_LOST = 2
 """Backward passes of a step whose gradients are lost, from which it is no other model that is trained in turn."""
 _SCHEDULED = 10
 """The step at which the scheduler is looked for."""
@@ -313,7 +313,7 @@ class TrainingObserver:
         invariants, passes = self._invariants, self.passes
         # Those of a closure that the optimizer calls again come later.
         are_of_data = self.calls.are_of_data and not self.calls.by_parts
-        self._loses_passes = are_of_data and passes.lost >= FEWEST_LOST
+        self._loses_passes = are_of_data and passes.lost >= _FEWEST_LOST
         zeroed = passes.step_begins()
         if zeroed is not None:
             invariants.check("gradients_zeroed", step, broken=not zeroed)

@@ -162,8 +162,8 @@ class LayerSignals:
         values, samples, kinds, readers = self._values, self._samples, self._kinds, self._readers or {}
         self.forget()
         self._steps += 1
-        self._steps_without.update(self._without)
-        self._without.clear()
+        without, self._without = self._without, set()
+        self._steps_without.update(list(without))  # at once: a validation may run in another thread
         if not samples:
             return
         on_host = {name: sample for name, sample in samples.items() if sample.is_cpu}
