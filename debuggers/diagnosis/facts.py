@@ -172,6 +172,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         model: The name of its class.
         parameters: At most 1,000.
         layers: The leaf modules, at most 1,000.
+        called: The layers that put out values in the order in which they were called first, if it is not theirs there.
         optimizer: The name of its class.
         groups: Its groups, as they were at the first step.
         scheduler: The name of the scheduler's class, if it was given or found.
@@ -211,6 +212,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     parameters: tuple[ParameterFacts, ...] = ()
     layers: tuple[LayerFacts, ...] = ()
+    called: tuple[str, ...] = ()
     optimizer: str = ""
     groups: tuple[GroupFacts, ...] = ()
     scheduler: str = ""

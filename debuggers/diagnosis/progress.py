@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import takewhile
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +26,8 @@ BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
 _OF_ROOTS = frozenset({"l1", "rmse"})
 """Losses in the unit of the targets."""
+_COMPARES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "Pow", "Abs", "Norm")
+"""Operators that compare outputs with targets."""
 BLOWN_UP_SIGNED = 10.0
 """The same of a loss that is ever negative: its first value may be near zero by chance."""
 
@@ -118,7 +121,8 @@ def _progress_of(evidence: Evidence, name: str) -> Progress | None:
 def adds_up_features(loss: LossFacts) -> bool:
     """Whether errors are added up over the outputs of a row, as in ``square().sum(1).mean()``: no mean of them all."""
     several = math.prod(loss.outputs_shape[1:]) > 1
-    return several and loss.kind in OF_ELEMENTS and any(node.startswith("Sum") for node in loss.nodes)
+    behind = takewhile(lambda node: not node.startswith(_COMPARES), loss.nodes)  # a model may end in a sum itself
+    return several and loss.kind in OF_ELEMENTS and any(node.startswith("Sum") for node in behind)
 
 
 def _baseline(evidence: Evidence) -> float | None:

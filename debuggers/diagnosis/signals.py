@@ -52,6 +52,7 @@ OF_A_STEP: Final = (
     Signal("inputs/repeated_rows", "share of the batch's rows, of at most 256, that an earlier sampled batch had"),
     Signal("inputs/rows_so_far", "how many different rows all sampled batches had, of at most 256 each, up to 65,536"),
     Signal("inputs/batch_size", "length of the first dimension"),
+    Signal("inputs/length", "length of the second dimension, as of sequences"),
     Signal("outputs/mean", "mean of the model's first floating-point output"),
     Signal("outputs/std", "its standard deviation over all elements"),
     Signal("outputs/min", "its smallest finite value"),

@@ -89,6 +89,11 @@ INVARIANTS: Final = (
         "an operator of the model goes over the samples of a batch",
     ),
     Invariant(
+        "first_is_batch",
+        "no attention or recurrence goes along the first of two dimensions for which a model has outputs",
+        "an attention or recurrence goes along the first dimension, which may be time or the batch",
+    ),
+    Invariant(
         "weights_are_registered",
         "what a model multiplies with is among its parameters, or something else trains it",
         "the model multiplies with weights that are none of its parameters, and that nothing changes",
@@ -102,6 +107,14 @@ INVARIANTS: Final = (
         "parameters_change_with_buffers",
         "where a batch norm's statistics follow the batches, its parameters are trained",
         "a batch norm with frozen parameters is in training mode, so that its statistics follow the batches",
+    ),
+    Invariant(
+        "flags_are_of_parameters",
+        "whether a module is trained is said by requires_grad_(), which sets what its parameters require",
+        "requires_grad was assigned to a module, which freezes and trains nothing: expected "
+        "module.requires_grad_(flag)",
+        breaks=3,
+        share=0.0,
     ),
     Invariant(
         "graphs_freed",

@@ -57,7 +57,7 @@ class LossGraphs:
         self._calls.random.look(loss.grad_fn)
         held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         unknown = self._unregistered.look(loss.grad_fn, self._calls.outputs, self._calls.given, held)
-        found = {"samples_are_apart": mixed}
+        found = {"samples_are_apart": mixed, "first_is_batch": self._calls.mixed.along_first(loss.grad_fn)}
         if unknown is not None:
             found["weights_are_registered"], found["layers_last"] = unknown
         for name, where in found.items():

@@ -238,6 +238,19 @@ def scheduler_of(optimizer: torch.optim.Optimizer) -> str:
     return "LRScheduler" if any("initial_lr" in group for group in optimizer.param_groups) else ""
 
 
+def flagged_modules(model: torch.nn.Module) -> list[str]:
+    """Returns the modules that were given a ``requires_grad`` of their own, which their parameters do not have.
+
+    The assignment makes a new attribute, and changes no parameter.
+    """
+    found = []
+    for name, module in model.named_modules():
+        flag = vars(module).get("requires_grad")
+        if isinstance(flag, bool) and any(one.requires_grad is not flag for one in module.parameters()):
+            found.append(f"{name or type(module).__name__}.requires_grad = {flag}")
+    return found
+
+
 def frozen_batch_norms(model: torch.nn.Module) -> list[str]:
     """Returns the batch norms whose statistics follow the batches though their parameters are frozen."""
     return [

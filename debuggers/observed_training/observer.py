@@ -24,7 +24,7 @@ from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.known_losses import KnownLosses, not_told
 from debuggers.observed_training.loop_tally import LoopTally
 from debuggers.observed_training.loss_graphs import LossGraphs
-from debuggers.observed_training.model_facts import FirstFacts, frozen_batch_norms, world_size
+from debuggers.observed_training.model_facts import FirstFacts, flagged_modules, frozen_batch_norms, world_size
 from debuggers.observed_training.roles import parameter_roles
 from debuggers.observed_training.step_movement import StepMovement
 from debuggers.observed_training.step_passes import StepPasses
@@ -332,6 +332,8 @@ class TrainingObserver:
             invariants.check(_EVAL_MODE, step, broken=not self._model.training)
         if looks:
             self._graphs.check_kept(self._tally.steps, step)
+            flagged = flagged_modules(self._model)
+            invariants.check("flags_are_of_parameters", step, broken=bool(flagged), where=", ".join(flagged[:5]))
             frozen = frozen_batch_norms(self._model)
             invariants.check("parameters_change_with_buffers", step, broken=bool(frozen), where=", ".join(frozen[:5]))
             if self._rounds is None:

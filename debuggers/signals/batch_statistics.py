@@ -30,6 +30,8 @@ def input_statistics(tensors: Sequence[torch.Tensor]) -> Statistics:
     batch = _side_by_side(tensors)
     if batch[0].ndim:
         found["inputs/batch_size"] = float(batch[0].shape[0])
+    if batch[0].ndim > 1:
+        found["inputs/length"] = float(batch[0].shape[1])
     samples = [sampled_rows(tensor) for tensor in batch]
     floats = [sample for sample, tensor in zip(samples, batch, strict=True) if tensor.is_floating_point()]
     if floats:

@@ -247,6 +247,11 @@ class Signals:
         return self._layers.unseen if self._count else ([], 0)
 
     @property
+    def called_layers(self) -> tuple[str, ...]:
+        """See ``LayerSignals.called``."""
+        return self._layers.called
+
+    @property
     def without_gradients(self) -> list[str]:
         """See ``LayerSignals.without_gradients``."""
         return self._layers.without_gradients

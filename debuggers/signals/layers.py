@@ -62,6 +62,7 @@ class LayerSignals:
 
     Attributes:
         takes: Whether outputs are taken now.
+        called: The layers in the order in which the first pass that was taken called them.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class LayerSignals:
         self._called: set[str] = set()
         self._without: set[str] = set()
         self._steps_without: Counter[str] = Counter()
+        self.called: tuple[str, ...] = ()
         self._steps = 0
         self.forget()
 
@@ -160,6 +162,7 @@ class LayerSignals:
             self._readers = self._found
             self._log.note_outputs(self._makers)
         values, samples, kinds, readers = self._values, self._samples, self._kinds, self._readers or {}
+        self.called = self.called or tuple(kinds)
         self.forget()
         self._steps += 1
         without, self._without = self._without, set()

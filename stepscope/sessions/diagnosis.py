@@ -265,7 +265,10 @@ class SessionDiagnosis:
             return Facts(probes=dict(self.probes), not_told=(_OFF,) if self._is_off else ())
         without = () if self.signals is None else tuple(self.signals.without_gradients)
         facts = self.observer.facts(self._watch, waits=waits, probes=dict(self.probes), without_gradients=without)
-        return with_fields(facts, not_told=(*facts.not_told, *self._unseen_layers()))
+        called = () if self.signals is None else self.signals.called_layers
+        known = frozenset(called)
+        called = () if called == tuple(one.name for one in facts.layers if one.name in known) else called
+        return with_fields(facts, called=called, not_told=(*facts.not_told, *self._unseen_layers()))
 
     def _unseen_layers(self) -> list[str]:
         unseen, count = ([], 0) if self.signals is None else self.signals.unseen_layers

@@ -68,10 +68,15 @@ def died(evidence: Evidence) -> tuple[str, Series] | None:
 
 
 def travelled(evidence: Evidence) -> float:
-    """Returns the sum of the update ratios of all steps: how far weights may have come, in units of their size."""
+    """Returns the sum of the update ratios of all steps: how far weights may have come, in units of their size.
+
+    Infinity where it is not known.
+    """
     ratio, loss = evidence["update_ratio"].finite, evidence["loss"]
+    if not len(ratio) or not len(loss):
+        return math.inf
     steps = np.arange(int(loss.steps[0]), int(loss.steps[-1]) + 1)
-    return float(np.interp(steps, ratio.steps, ratio.values).sum()) if len(ratio) else math.inf
+    return float(np.interp(steps, ratio.steps, ratio.values).sum())
 
 
 def collapse(evidence: Evidence) -> tuple[int, str] | None:

@@ -96,7 +96,7 @@ def _between_several(evidence: Evidence) -> tuple[float, float]:
     whole = float(np.var(means.values, ddof=1)) if len(means) > 2 else 0.0
     if not whole > 0:
         return ratio, ratio
-    mean = _within_tasks(evidence, means)
+    mean = _within_lengths(evidence, means, _within_tasks(evidence, means))
     rest = np.delete(mean, np.abs(mean - mean.mean()).argmax())
     return ratio * float(np.var(rest, ddof=1)) / whole, ratio * float(np.mean(np.diff(mean) ** 2)) / 2 / whole
 
@@ -117,6 +117,23 @@ def _within_tasks(evidence: Evidence, means: Series) -> npt.NDArray[np.float64]:
             if FEWEST_OF_A_TASK <= own.sum() < len(own):
                 values[own] += values.mean() - values[own].mean()
     return values
+
+
+def _within_lengths(evidence: Evidence, means: Series, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The batches' means without the difference of batches of one length from those of another.
+
+    What has one length is put together to save padding, and its targets may differ. Each length takes a degree of
+    freedom.
+    """
+    known = evidence["inputs/length"]
+    if not np.isin(means.steps, known.steps).all():
+        return values
+    _, groups = np.unique(known.values[np.searchsorted(known.steps, means.steps)], return_inverse=True)
+    count = int(groups.max()) + 1
+    if count == 1 or len(values) - count < FEWEST:
+        return values
+    of_length = np.bincount(groups, values) / np.bincount(groups)
+    return values.mean() + (values - of_length[groups]) * np.sqrt((len(values) - 1) / (len(values) - count))
 
 
 def _share_between(evidence: Evidence) -> float:

@@ -63,9 +63,15 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "labels_unrelated",
         "vanishing_gradients",
     ),
-    "loss_sum_not_mean": (*_TOO_LARGE, "learning_rate_too_high"),
-    "accumulation_not_averaged": (*_TOO_LARGE, "learning_rate_too_high"),
-    "gradients_not_zeroed": (*_TOO_LARGE, "learning_rate_too_high", "labels_unrelated", "accumulation_not_averaged"),
+    "loss_sum_not_mean": (*_TOO_LARGE, "learning_rate_too_high", "class_imbalance"),
+    "accumulation_not_averaged": (*_TOO_LARGE, "learning_rate_too_high", "class_imbalance"),
+    "gradients_not_zeroed": (
+        *_TOO_LARGE,
+        "learning_rate_too_high",
+        "labels_unrelated",
+        "accumulation_not_averaged",
+        "class_imbalance",  # after steps that are far too large a model answers the same to all
+    ),
     "inputs_not_normalized": (
         *_TOO_LARGE,
         "learning_rate_too_high",

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
-from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, entering_first_layer, fan_in, gains, is_set
+from debuggers.diagnosis.derived.initial_weights import (
+    RECURRENT,
+    USUAL_GAINS,
+    entering_first_layer,
+    fan_in,
+    gains,
+    is_set,
+)
 from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
 from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO, only_vectors_move
 from debuggers.diagnosis.evidence import Evidence
@@ -30,6 +37,8 @@ FAR_OFF = 10.0
 OF_VALUES = ("mse", "rmse", "l1", "smooth_l1", "huber")
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
+LARGEST_RECURRENCE = 2.5
+"""Gain of weights from state to state from which they are too large: reservoirs, which are not trained, have 1.5."""
 OTHER_SCALE = 10.0
 """Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
 
@@ -101,6 +110,16 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
             where=list(wrong)[:5],
         )
     _add_gain_of_all(argument, facts)
+    if large := _large_recurrences(facts, first):
+        name = max(large, key=lambda key: large[key])
+        wrong |= large
+        argument.add(
+            0.6,
+            f"the standard deviation of {name} times the root of its width is {large[name]:.2g} at first: a step "
+            "multiplies a state by about that, which holds tanh and gates at their bounds",
+            since=0,
+            where=list(large)[:5],
+        )
     if drowning := _drowning_biases(evidence):
         name = max(drowning, key=lambda key: drowning[key])
         wrong |= drowning
@@ -181,6 +200,21 @@ def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
             MODERATE,
             f"the standard deviations of all {len(known)} weights times √fan_in are {known[0]:.2g} and more at first",
         )
+
+
+def _large_recurrences(facts: Facts, first: Mapping[str, float]) -> dict[str, float]:
+    """First weights from state to state of a large gain, which is the largest factor of a step.
+
+    The eigenvalues of random weights lie in a circle of this radius (Girko 1985). Above 1 a net without inputs is
+    chaotic (Sompolinsky et al. 1988); PyTorch's have 0.58, orthogonal ones 1.
+    """
+    kinds = {layer.name: layer.kind for layer in facts.layers}
+    return {
+        name: gain
+        for name, gain in first.items()
+        if ".weight_hh" in f".{name}" and kinds.get(name.rpartition(".")[0], "") in RECURRENT
+        if LARGEST_RECURRENCE < gain < USUAL_GAINS[1]
+    }
 
 
 def _drowning_biases(evidence: Evidence) -> dict[str, float]:

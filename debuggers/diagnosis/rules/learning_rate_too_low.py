@@ -46,7 +46,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         return argument
     typical, since = ratio.median(), int(ratio.steps[0])
     if text := _multiplied_with_itself(evidence):
-        argument.add(STRONG, text, since=since)
+        argument.add(0.85, text, since=since)
         argument.advice = (
             "LambdaLR multiplies the initial rate with what its function returns: let it return a factor, such as 1."
         )

@@ -8,7 +8,7 @@ from debuggers.diagnosis.derived.contradiction import contradiction
 from debuggers.diagnosis.derived.pairs import add_exchanged
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
-from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, threw_weights
+from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
 from debuggers.diagnosis.progress import EARLY, Progress, progress_of
@@ -74,6 +74,8 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     falls = loss.kind in NEVER_NEGATIVE and not loss.negated and progress is not None and progress.learnt > FALLS
     # Of one class, of a model that nothing trains, or whose weights were thrown away, accuracy is no matter of chance.
     is_lost = threw_weights(evidence) and progress is not None and progress.failed
+    # Nor of one that still answers as it did before it was trained.
+    is_lost |= travelled(evidence) < STAYED
     if len(accuracy) >= 5 and len(top) and top.last > 1 and is_trained and not falls and not is_lost:
         late = accuracy.late(3).median()
         chance = 1 / max(2.0, top.last)

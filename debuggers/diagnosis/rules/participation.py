@@ -221,6 +221,18 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         )
         argument.advice = "Switch them on again before the model's own step: model.requires_grad_(True)."
         return argument
+    flag = next(
+        (one for one in evidence.facts.invariants if one.name == "flags_are_of_parameters" and one.broken), None
+    )
+    if names and flag is not None and "= True" in flag.where:
+        argument.add(
+            0.9,
+            f"{flag.where} was set on the module, which trains nothing: {some_of(names, 3)} are frozen still",
+            since=flag.first_step,
+            where=names[:5],
+        )
+        argument.advice = "Call module.requires_grad_(True), which sets the flag of each parameter."
+        return argument
     moving = {one.name for one in evidence.facts.parameters if one.moves}
     names = [name for name in names if name not in moving and not _was_trained(evidence, name)]
     share = share_of(evidence, names)

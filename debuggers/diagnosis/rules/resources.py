@@ -77,6 +77,10 @@ def data_loading_bound(evidence: Evidence) -> Argument:
     return argument
 
 
+OFTEN = 0.2
+"""Share of rows that come again, from which they are samples."""
+
+
 def batch_mixing(evidence: Evidence) -> Argument:
     """What a sample puts out depends on the others of its batch: a probe sees it, or an operator's dimensions tell.
 
@@ -89,5 +93,24 @@ def batch_mixing(evidence: Evidence) -> Argument:
     for invariant in evidence.facts.invariants:
         if invariant.name == "samples_are_apart" and invariant.broken >= max(3, 0.8 * invariant.checked):
             argument.add(0.85, invariant.where, since=invariant.first_step)
-    argument.advice = "Look for view, reshape, transpose, softmax or mean over the first dimension."
+        elif invariant.name == "first_is_batch" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            again = _rows_that_come_again(evidence)
+            if again > OFTEN:
+                argument.add(
+                    0.85,
+                    f"{invariant.where}; it is the batch: {again:.0%} of what stands along it comes again in later "
+                    "batches as it was",
+                    since=invariant.first_step,
+                )
+                argument.advice = "Pass batch_first=True to the layer, or transpose its inputs."
+    argument.advice = argument.advice or "Look for view, reshape, transpose, softmax or mean over the first dimension."
     return argument
+
+
+def _rows_that_come_again(evidence: Evidence) -> float:
+    """The share of a late batch's rows that earlier batches had, without those that are equal within one, as padding.
+
+    Along time, other samples stand side by side in each batch that is drawn.
+    """
+    again, equal = (evidence[f"inputs/{name}"].finite for name in ("repeated_rows", "duplicates"))
+    return again.late(3).median(0.0) - equal.late(3).median(0.0)

@@ -30,13 +30,22 @@ TINY = 1e-4
 
 
 def _matrices(evidence: Evidence, signal: str) -> dict[str, Series]:
-    """The series of weights with at least two dimensions: biases and scales have gradients of another size."""
+    """The series of weights with at least two dimensions: biases and scales have gradients of another size.
+
+    They come in the order in which their layers are called, where all of them are known: a head may be made before
+    the layers that it stands behind.
+    """
     shapes = {one.name: one.shape for one in evidence.facts.parameters}
-    return {
+    found = {
         name: series
         for name, series in evidence.of_tensors(signal).items()
         if len(series) and len(shapes.get(name, (1, 1))) >= 2
     }
+    places = {layer: place for place, layer in enumerate(evidence.facts.called)}
+    layers = {name: name.rpartition(".")[0] for name in found}
+    if not all(layer in places for layer in layers.values()):
+        return found
+    return dict(sorted(found.items(), key=lambda item: places[layers[item[0]]]))
 
 
 def vanishing_gradients(evidence: Evidence) -> Argument:

@@ -89,7 +89,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
             where=copies[:5],
         )
         if progress is not None and progress.learnt < 0.6:
-            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}")
+            argument.add(MODERATE, f"and {max(0.0, progress.learnt):.0%} of what there is to learn was learnt")
         elif progress is not None and progress.learnt > 0.9:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     if hit:

@@ -98,6 +98,25 @@ class MixedSamples:
                 return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
         return self._view or _in_graph(root, self._given, outputs, from_batch=self._is_batch)
 
+    def along_first(self, root: Any) -> str | None:
+        """Returns what goes along the first dimension of a model that puts out something for each position.
+
+        ``""`` for nothing; None where that cannot be told. Which of the first two dimensions is time, and which the
+        batch, no shape says: where it is the batch, samples are mixed.
+        """
+        rows, positions = self._given[:2] if len(self._given) > 1 else (0, 0)
+        if min(rows, positions) < 2 or rows == positions or len(self._returned) != 3:
+            return None
+        if self._returned[:2] != (rows, positions):
+            return None
+        for name, call in self._calls.items():
+            if call == (rows, positions, False):
+                return f"{name} has batch_first=False and runs along the first dimension of {(rows, positions)}"
+        for node in nodes_before(root):
+            if _scores_of(node) == (positions, rows):
+                return f"attention runs along the first dimension of {(rows, positions)}: batch_first is missing"
+        return ""
+
     def _may_be_parts(self, batch: int) -> bool:
         return batch % self._given[0] == 0 and batch not in self._given[1:]
 
@@ -151,9 +170,20 @@ def _mixes(node: Any, given: tuple[int, ...]) -> str:
         before, after = shape_of(inner[0]), shape_of(node)
         if _moves_batch(before, after, rows) or (after[:1] == (rows,) and _restores_shape(inner[0], after)):
             return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
-    if name.startswith(_ATTENTION) and len(shape := shape_of(node)) == 4:
-        return _attention(node, shape[0], shape[2], given)
+    if name.startswith(_ATTENTION) and (scores := _scores_of(node)) is not None:
+        return _attention(node, *scores, given)
     return ""
+
+
+def _scores_of(node: Any) -> tuple[int, int] | None:
+    """The batch and the length over which an operator attends, if it does; None for others."""
+    name, shape = operator(node), shape_of(node)
+    if len(shape) != 4:
+        return None
+    if name.startswith(_ATTENTION):
+        return shape[0], shape[2]
+    is_softmax = name in SOFTMAXES and dimension_of(saved_value(node, "dim"), 4) == 3
+    return (shape[0], shape[3]) if is_softmax else None
 
 
 def _softmax(node: Any, shape: tuple[int, ...], given: tuple[int, ...]) -> str:
@@ -163,8 +193,8 @@ def _softmax(node: Any, shape: tuple[int, ...], given: tuple[int, ...]) -> str:
         return ""
     if dimension == 0 and is_batch(shape, rows):
         return f"a softmax over dimension 0 of {shape} lets the {rows} samples of a batch compete"
-    if len(shape) == 4 and dimension == 3 and shape[2] == rows:
-        return _attention(node, shape[0], shape[3], given)
+    if shape[2:3] == (rows,) and (scores := _scores_of(node)) is not None:
+        return _attention(node, *scores, given)
     return ""
 
 

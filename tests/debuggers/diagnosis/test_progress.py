@@ -24,11 +24,14 @@ def test_a_loss_that_its_passes_are_divided_by_counts_as_it_is(factor, passes, l
     assert progress.learnt == pytest.approx(learnt)
 
 
-@pytest.mark.parametrize(("columns", "learnt"), [(1, 0.6), (4, 0.2)])
-def test_errors_that_are_added_up_over_a_row_are_not_compared_with_their_mean(columns, learnt):
+@pytest.mark.parametrize(("columns", "nodes", "learnt"), [
+    (1, ("MeanBackward0", "SumBackward1", "PowBackward0"), 0.6),
+    (4, ("MeanBackward0", "SumBackward1", "PowBackward0"), 0.2),
+    (4, ("MeanBackward0", "PowBackward0", "SubBackward0", "SumBackward1"), 0.6),  # the model ends in a sum
+])  # fmt: skip
+def test_errors_that_are_added_up_over_a_row_are_not_compared_with_their_mean(columns, nodes, learnt):
     steps = np.arange(20)
     series = {"loss": Series(steps, np.linspace(1.0, 0.8, 20)), "baseline_loss": Series(steps, np.full(20, 2.04))}
-    nodes = ("MeanBackward0", "SumBackward1", "PowBackward0")
     loss = LossFacts(kind="mse", reduction="mean", nodes=nodes, outputs_shape=(32, columns))
 
     progress = progress_of(Evidence(series=series, facts=Facts(loss=loss)))

@@ -139,3 +139,11 @@ def test_forces_are_choices_where_what_weighs_them_has_both_signs(every, weighte
     loss = np.where(np.arange(STEPS) // every % 2, 0.1, -0.1)
     form = LossFacts(kind="mse", reduction="mean", weighted=weighted)
     assert codes(form=form, loss=loss, targets__mean=np.arange(STEPS) % EPOCH, **GROUPED) == found
+
+
+@pytest.mark.parametrize(("sorted_too", "found"), [(False, []), (True, ["unshuffled_data"])])
+def test_batches_of_one_length_each_have_targets_of_their_own(sorted_too, found):
+    """As names, whose length tells where they come from; only what differs within a length is an order."""
+    lengths = np.random.default_rng(1).integers(4, 12, STEPS)
+    means = lengths + NOISE + (3.0 * (np.arange(STEPS) % EPOCH) if sorted_too else 0.0)
+    assert codes(targets__mean=means, inputs__length=lengths, **GROUPED) == found

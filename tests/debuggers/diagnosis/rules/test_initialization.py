@@ -201,3 +201,24 @@ def test_a_summed_loss_begins_as_high_as_the_guesses_of_all_rows(reduction, fact
     series = {name: Series(STEPS, one) for name, one in values.items()}
     causes = diagnose(Evidence(series=series, facts=Facts(steps=12, loss=loss)))
     assert ("poor_initialization" in [cause.code for cause in causes]) is is_one
+
+
+@pytest.mark.parametrize(("kind", "gain", "learnt", "is_one"), [
+    ("RNN", 2.6, 0.1, True), ("RNN", 2.4, 0.1, False), ("LSTM", 2.6, 0.1, True), ("Linear", 2.6, 0.1, False),
+    ("RNN", 2.6, 0.9, False),
+])  # fmt: skip
+def test_weights_from_state_to_state_that_multiply_it_are_a_wrong_start(kind, gain, learnt, is_one):
+    steps = np.arange(120)
+    weights = {"rnn.weight_ih_l0": 0.58, "rnn.weight_hh_l0": gain, "head.weight": 0.58}
+    facts = Facts(
+        steps=120, loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(32, 8)),
+        layers=(LayerFacts(name="rnn", kind=kind), LayerFacts(name="head", kind="Linear")),
+        parameters=tuple(ParameterFacts(name=name, shape=(64, 64), std=size / 8) for name, size in weights.items()),
+    )  # fmt: skip
+    series = {
+        "loss": Series(steps, np.linspace(2.0, 2.0 * (1 - learnt), 120)),
+        "baseline_loss": Series(steps, np.full(120, 2.0)),
+        "update_ratio": Series(steps, np.full(120, 2e-3)),
+    }  # fmt: skip
+    causes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
+    assert ("poor_initialization" in causes) == is_one

@@ -116,8 +116,7 @@ def test_a_rate_that_is_its_own_square_was_multiplied_with_itself(initial, rates
     groups = (GroupFacts(settings={"lr": rates[0]}, initial_rate=initial),)
     causes = diagnose(evidence(
         facts=msgspec.structs.replace(of_loss(), groups=groups, optimizer="SGD"), loss=np.linspace(2.3, 2.2, STEPS),
-        update_ratio=np.full(STEPS, 2e-5), total_norm__gradients=np.full(STEPS, 1.0),
-        learning_rate=np.linspace(*rates, STEPS),
+        update_ratio=np.full(STEPS, 2e-5), learning_rate=np.linspace(*rates, STEPS),
     ))  # fmt: skip
     found = [cause for cause in causes if cause.advice.startswith("LambdaLR multiplies")]
     assert len(found) == is_one

@@ -42,7 +42,6 @@ def test_weights_that_never_get_as_far_as_half_a_step_are_put_back(farthest, lea
     facts = Facts(steps=STEPS, farthest=farthest, parameters=(ParameterFacts(name="fc.weight", shape=(8, 8), std=0.2),))
     causes = diagnose(evidence(
         facts=facts, loss=np.linspace(2.3, 2.3 * (1 - learnt), STEPS), update_ratio=np.full(STEPS, 0.01),
-        total_norm__gradients=np.full(STEPS, 1.0),
     ))  # fmt: skip
     found = [cause for cause in causes if cause.code == "no_update"]
     assert any("something puts them back" in cause.evidence[0] for cause in found) == is_one

@@ -409,3 +409,28 @@ def test_a_number_of_the_model_itself_that_is_read_by_its_value_is_cut_off(by_va
         causes = session.report().causes
 
     assert [cause.code for cause in causes][:1] == ["detached_parameters"] * by_value
+
+
+@pytest.mark.parametrize(("flag", "codes", "is_found"), [
+    (True, ["frozen_parameters"], True), (False, [], True), (None, [], False),
+])  # fmt: skip
+def test_a_flag_on_a_module_thaws_nothing_and_freezes_nothing(flag, codes, is_found):
+    torch.manual_seed(0)
+    body = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU())
+    model = torch.nn.Sequential(body, torch.nn.Linear(32, 1))
+    body.requires_grad_(flag is not True)
+    if flag is not None:
+        body.requires_grad = flag
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(2 * STEPS):
+            rows = torch.randn(64, 16)
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(rows)[:, 0], rows.sum(1)).backward()
+            optimizer.step()
+        report = session.report()
+
+    assert [cause.code for cause in report.causes][:1] == codes
+    assert ("flags_are_of_parameters" in [finding.kind for finding in report.findings]) == is_found
+    if codes:
+        assert report.causes[0].evidence[0].startswith("0.requires_grad = True was set")

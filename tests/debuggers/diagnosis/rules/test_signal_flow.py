@@ -79,3 +79,18 @@ def test_gradients_that_are_large_after_a_first_update_may_follow_from_it(first,
     exploding = codes.get("exploding_gradients")
     assert (exploding is not None and not exploding.against) == is_one
     assert "learning_rate_too_high" in codes
+
+
+@pytest.mark.parametrize(("called", "is_one"), [(("first", "a", "b", "head"), True), ((), False)])
+def test_layers_stand_in_the_order_in_which_they_are_called(called, is_one):
+    """A head may be made before the layers that it stands behind."""
+    sizes = {"first.weight": 4e-6, "head.weight": 8e-3, "a.weight": 3e-5, "b.weight": 2e-3}
+    facts = Facts(
+        steps=STEPS, called=called, loss=LossFacts(kind="cross_entropy", reduction="mean"),
+        parameters=tuple(ParameterFacts(name=name, shape=(32, 32), std=0.1) for name in sizes),
+    )  # fmt: skip
+    found = evidence(
+        facts=facts, loss=np.linspace(2.3, 2.28, STEPS), update_ratio=np.full(STEPS, 2e-3),
+        tensors={"gradient_rms": {name: np.full(STEPS, size) for name, size in sizes.items()}},
+    )  # fmt: skip
+    assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one

@@ -212,3 +212,38 @@ def test_pictures_in_another_shape_of_each_sample_are_apart():
     linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
     convolved = nn.Sequential(nn.Unflatten(1, (1, 8)), nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 3))
     assert [found(model, inputs=pictures) for model in (linear, convolved)] == ["", ""]
+
+
+class Tagger(nn.Module):
+    """Returns (N, time, 3) for (N, time) codes."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.embedding, self.layer, self.head = nn.Embedding(7, FEATURES), layer, nn.Linear(FEATURES, 3)
+
+    def forward(self, codes):
+        read = self.layer(self.embedding(codes))
+        return self.head(read[0] if isinstance(read, tuple) else read)
+
+
+TAGGERS = {
+    "attention": lambda is_first: nn.TransformerEncoderLayer(FEATURES, 2, 16, batch_first=is_first),
+    "recurrence": lambda is_first: nn.GRU(FEATURES, FEATURES, batch_first=is_first),
+}
+
+
+@pytest.mark.parametrize("name", TAGGERS)
+@pytest.mark.parametrize(("rows", "is_first", "expected"), [
+    (6, False, "first dimension of (6, 5)"), (6, True, ""), (TIME, False, None),
+])  # fmt: skip
+def test_what_goes_along_the_first_of_two_dimensions_is_named(name, rows, is_first, expected):
+    model = Tagger(TAGGERS[name](is_first))
+    mixed, hooks = MixedSamples(model), Hooks()
+    hooks.add_forward(mixed.hooks())
+    codes = torch.arange(rows * TIME).view(rows, TIME) % 7
+    mixed.call_begins(codes)
+    outputs = model(codes)
+    mixed.call_ends(outputs)
+    hooks.remove()
+    along = mixed.along_first(outputs.square().mean().grad_fn)
+    assert along == expected if not expected else expected in along
