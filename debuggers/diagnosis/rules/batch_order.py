@@ -133,7 +133,8 @@ def _within_lengths(evidence: Evidence, means: Series, values: npt.NDArray[np.fl
     if count == 1 or len(values) - count < FEWEST:
         return values
     of_length = np.bincount(groups, values) / np.bincount(groups)
-    return values.mean() + (values - of_length[groups]) * np.sqrt((len(values) - 1) / (len(values) - count))
+    spread: npt.NDArray[np.float64] = (values - of_length[groups]) * np.sqrt((len(values) - 1) / (len(values) - count))
+    return spread + float(values.mean())
 
 
 def _share_between(evidence: Evidence) -> float:
