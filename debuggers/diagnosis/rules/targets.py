@@ -93,10 +93,13 @@ def _weight_of_rare(evidence: Evidence) -> float:
 
 
 def _has_several_labels(evidence: Evidence) -> bool:
-    """Whether each row has several labels, each of which applies or not."""
-    targets, loss = evidence.facts.targets, evidence.facts.loss
+    """Whether each row has several labels, each of which applies or not; not one label for each of its positions."""
+    targets, loss, inputs = evidence.facts.targets, evidence.facts.loss, evidence.facts.inputs
     is_binary = loss is not None and loss.kind in ("bce", "bce_with_logits")
-    return is_binary and targets is not None and len(targets.shape or ()) == 2 and targets.shape[1] > 1
+    if not is_binary or targets is None or len(targets.shape) != 2 or targets.shape[1] < 2:
+        return False
+    has_positions = inputs is not None and (inputs.integer or len(inputs.shape) > 2)
+    return not (has_positions and inputs is not None and inputs.shape[:2] == targets.shape)
 
 
 def _comes_again(evidence: Evidence) -> bool:

@@ -154,3 +154,23 @@ def test_units_that_gradients_of_chance_push_about_die_of_no_rate():
         facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"))
         first.append(diagnose(Evidence(series=series, tensors=dead, facts=facts))[0].code)
     assert first == ["labels_unrelated", "learning_rate_too_high"]
+
+
+@pytest.mark.parametrize(("inputs", "is_one"), [
+    (BatchFacts(shape=(32, 24), integer=True), True),  # a label for each letter
+    (BatchFacts(shape=(32, 24, 8)), True),
+    (BatchFacts(shape=(32, 24)), False),  # 24 labels for a row
+    (BatchFacts(shape=(32, 12), integer=True), False),
+])  # fmt: skip
+def test_rare_labels_of_positions_are_those_of_a_class(inputs, is_one):
+    """Most of several labels of a row do not apply, by nature: then it takes 30 times as many; here it is 24 times."""
+    signals = {
+        "loss": np.geomspace(0.7, 0.14, STEPS), "targets/top_share_so_far": 0.96,
+        "targets/rarest_share_so_far": 0.04, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    facts = Facts(
+        steps=STEPS, loss=LossFacts(kind="bce_with_logits", reduction="mean"), inputs=inputs,
+        targets=BatchFacts(shape=(32, 24)),
+    )  # fmt: skip
+    assert ("class_imbalance" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
