@@ -20,6 +20,7 @@ from debuggers.diagnosis.derived.relation import (
 from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, collapse, late_agreement, travelled
 from debuggers.diagnosis.derived.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, progress_of
 
 IMBALANCE = 10.0
@@ -32,6 +33,10 @@ SETTLED = 0.55
 """Weight of a loss that has come to that of equal scores to within a hundredth, and stays there."""
 OF_A_CLASS = 10.0
 """Rows of each class, on average, up to which they are few."""
+MANY = 16
+"""Outputs of a row from which their means are worth learning by themselves."""
+HALF = 0.5
+"""Share of what there is to learn, below which it may be the means alone."""
 
 
 def class_imbalance(evidence: Evidence) -> Argument:
@@ -210,6 +215,32 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
         )
 
 
+def _add_standing(argument: Argument, evidence: Evidence, progress: Progress, floor: float) -> None:
+    """A loss that stays at that of a constant output while weights move."""
+    argument.add(
+        MODERATE if len(evidence["baseline_loss"].finite) else SETTLED,
+        f"the loss stays at {progress.last:.3g}, that of a constant output is "
+        f"{floor:.3g}, although weights change by "
+        f"{evidence['update_ratio'].finite.median():.1g} of their size a step and outputs vary",
+        since=int(evidence["loss"].steps[0]),
+    )
+    cosine = evidence["gradient_cosine"].finite
+    if len(cosine) > 5 and abs(cosine.median()) < 0.3:
+        argument.add(WEAK, "the gradients of one step and the next have nothing in common")
+
+
+def _has_the_mean_of_each(evidence: Evidence, progress: Progress) -> bool:
+    """Whether rows of many outputs, as pictures, are answered by what they have in common, and no better any more.
+
+    The mean of each output has a lower loss than the mean of all, which is known.
+    """
+    loss = evidence.facts.loss
+    if loss is None or loss.kind not in OF_VALUES or loss.terms > 1 or loss.penalized or loss.negated:
+        return False
+    settled = progress.learnt < HALF and not progress.falls_late and travelled(evidence) > 1
+    return settled and int(np.prod(loss.outputs_shape[1:])) >= MANY and bool(is_by_chance(evidence))
+
+
 def labels_unrelated(evidence: Evidence) -> Argument:
     """The loss stays at that of the best constant output, although weights move and outputs vary.
 
@@ -229,17 +260,9 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     moves = ratio.median() > 1e-4 and travelled(evidence) > STAYED
     spread = evidence["outputs/batch_std"].finite
     varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
+    of_each = False
     if near and moves and varies:
-        argument.add(
-            MODERATE if len(baseline) else SETTLED,
-            f"the loss stays at {progress.last:.3g}, that of a constant output is "
-            f"{floor:.3g}, although weights change by "
-            f"{ratio.median():.1g} of their size a step and outputs vary",
-            since=int(evidence["loss"].steps[0]),
-        )
-        cosine = evidence["gradient_cosine"].finite
-        if len(cosine) > 5 and abs(cosine.median()) < 0.3:
-            argument.add(WEAK, "the gradients of one step and the next have nothing in common")
+        _add_standing(argument, evidence, progress, floor)
     elif moves and varies and _learns_by_heart(evidence, progress, floor):
         argument.add(
             0.55,
@@ -248,10 +271,18 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             "learnt by heart, slowly",
             since=int(evidence["loss"].steps[0]),
         )
+    elif moves and progress.points >= ENOUGH and (of_each := _has_the_mean_of_each(evidence, progress)):
+        argument.add(
+            0.6,
+            f"the loss came to {progress.last:.3g} and stands there, and the outputs of a row are no more like its own "
+            "targets than by chance: what was learnt is the mean of each output",
+            since=int(evidence["loss"].steps[0]),
+        )
     elif moves and varies and progress.points >= ENOUGH and not len(baseline):
         add_unordered(argument, evidence)
-    if argument.cause is not None:
+    if argument.cause is not None and not of_each:  # the mean of all says nothing then
         _add_relation(argument, evidence, near=near)
+    if argument.cause is not None:
         _add_steps(argument, evidence, near=near)
     if near:
         _add_hits(argument, evidence)

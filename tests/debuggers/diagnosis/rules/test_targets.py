@@ -174,3 +174,20 @@ def test_rare_labels_of_positions_are_those_of_a_class(inputs, is_one):
         targets=BatchFacts(shape=(32, 24)),
     )  # fmt: skip
     assert ("class_imbalance" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
+
+
+@pytest.mark.parametrize(("columns", "correlation", "falls_on", "is_one"), [
+    (64, 0.05, False, True), (8, 0.05, False, False), (64, 0.3, False, False), (64, 0.05, True, False),
+])  # fmt: skip
+def test_pictures_that_are_answered_by_their_mean_alone_do_not_belong(columns, correlation, falls_on, is_one):
+    """The mean of each pixel has a lower loss than that of all pixels, which is known."""
+    course = np.linspace(1.0, 0.7, STEPS) if falls_on else np.where(np.arange(STEPS) < 20, 1.0, 0.7)
+    signs = np.where(np.arange(STEPS) % 2, 1.0, 0.8)
+    signals = {
+        "loss": course + NOISE, "baseline_loss": 1.0, "correlation": correlation * signs, "update_ratio": 0.03,
+        "inputs/batch_size": 32.0, "outputs/batch_std": 0.05,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    loss = LossFacts(kind="mse", reduction="mean", outputs_shape=(32, columns), targets_shape=(32, columns))
+    causes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))]
+    assert ("labels_unrelated" in causes) == is_one
