@@ -34,7 +34,7 @@ INVARIANTS: Final = (
         breaks=3,
     ),
     Invariant(
-        "passes_are_used",
+        "backward_passes_are_used",
         "gradients of a backward pass are there at the next step, or the pass is another model's",
         "gradients of several batches were set to zero before each step, which used those of the last one alone: call "
         "zero_grad() before the first backward pass of a step, and not before each",

@@ -361,7 +361,9 @@ class TrainingObserver:
         is_changed = self.passes.step_ends() > unscaled
         self._tally.clipped += is_changed
         # What puts gradients together by itself keeps those of each pass, and changes the last ones.
-        self._invariants.check("passes_are_used", self._last_step, broken=self._loses_passes and not is_changed)
+        self._invariants.check(
+            "backward_passes_are_used", self._last_step, broken=self._loses_passes and not is_changed
+        )
         self._losses.step_ends(mixed=self.passes.mixed)
         self._tally.others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)

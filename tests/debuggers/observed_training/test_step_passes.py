@@ -149,4 +149,4 @@ def test_gradients_that_are_zeroed_before_each_pass_of_a_step_are_lost(how, is_f
                 model.weight.grad = sum(gradients)
             optimizer.step()
         findings = [finding.kind for finding in session.report().findings]
-    assert ("passes_are_used" in findings) is is_found
+    assert ("backward_passes_are_used" in findings) is is_found
