@@ -77,6 +77,8 @@ def data_loading_bound(evidence: Evidence) -> Argument:
     return argument
 
 
+SIZES = 2
+"""Lengths of batches: that of all, and that of the last one of an epoch."""
 OFTEN = 0.2
 """Share of rows that come again, from which they are samples."""
 
@@ -110,7 +112,14 @@ def batch_mixing(evidence: Evidence) -> Argument:
 def _rows_that_come_again(evidence: Evidence) -> float:
     """The share of a late batch's rows that earlier batches had, without those that are equal within one, as padding.
 
-    Along time, other samples stand side by side in each batch that is drawn.
+    Along time, other samples stand side by side in each batch that is drawn. Not where a whole batch comes again, as
+    pieces of long series do in each epoch, nor where their length changes from piece to piece.
     """
-    again, equal = (evidence[f"inputs/{name}"].finite for name in ("repeated_rows", "duplicates"))
-    return again.late(3).median(0.0) - equal.late(3).median(0.0)
+    again, equal, whole, size = (
+        evidence[f"inputs/{name}"].finite for name in ("repeated_rows", "duplicates", "repeated", "batch_size")
+    )
+    of_new = ~np.isin(again.steps, whole.steps[whole.values > 0])
+    late = again.values[of_new][-max(3, int(of_new.sum()) // 3) :]
+    if len(late) < 3 or len(np.unique(size.values)) > SIZES:
+        return 0.0
+    return float(np.median(late)) - equal.late(3).median(0.0)

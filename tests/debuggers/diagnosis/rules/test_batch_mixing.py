@@ -10,15 +10,19 @@ from debuggers.diagnosis.facts import Facts, InvariantFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
-@pytest.mark.parametrize(("again", "equal", "broken", "is_one"), [
-    (0.5, 0.0, 9, True), (0.15, 0.0, 9, False), (0.5, 0.4, 9, False), (0.5, 0.0, 6, False),
+@pytest.mark.parametrize(("changed", "is_one"), [
+    ({}, True),
+    ({"repeated_rows": 0.15}, False),
+    ({"duplicates": 0.4}, False),  # rows of padding
+    ({"repeated": 1.0}, False),  # whole pieces of long series, or one batch over and over
+    ({"batch_size": 32.0 + np.arange(STEPS) % 3}, False),  # pieces of any length
 ])  # fmt: skip
-def test_rows_that_come_again_tell_that_the_first_dimension_is_the_batch(again, equal, broken, is_one):
-    """Rows of padding are equal within a batch, too."""
-    along = InvariantFacts(name="first_is_batch", checked=9, broken=broken, first_step=0, where="attention runs along")
+def test_rows_that_come_again_tell_that_the_first_dimension_is_the_batch(changed, is_one):
+    along = InvariantFacts(name="first_is_batch", checked=9, broken=9, first_step=0, where="attention runs along")
+    signals = {"repeated_rows": 0.5, "duplicates": 0.0, "repeated": 0.0, "batch_size": 32.0} | changed
     found = evidence(
         facts=Facts(steps=STEPS, invariants=(along,)),
-        **{"inputs/repeated_rows": np.full(STEPS, again), "inputs/duplicates": np.full(STEPS, equal)},
+        **{f"inputs/{name}": np.broadcast_to(values, STEPS) for name, values in signals.items()},
     )
     assert ("batch_mixing" in [cause.code for cause in diagnose(found)]) == is_one
 
@@ -36,7 +40,7 @@ class Tagger(torch.nn.Module):
         return self.head(self.layer(self.letters(codes)))
 
 
-@pytest.mark.parametrize("along", ["rows", "time", "rows, which is right"])
+@pytest.mark.parametrize("along", ["rows", "time", "rows, which is right", "time, of one batch"])
 def test_attention_over_rows_is_told_from_attention_over_time(along):
     torch.manual_seed(0)
     codes = torch.randint(20, (120, 9))
@@ -46,8 +50,10 @@ def test_attention_over_rows_is_told_from_attention_over_time(along):
     with stepscope.watch(model, optimizer) as session:
         for _ in range(16):
             for rows in torch.randperm(120).split(20):
+                if along == "time, of one batch":
+                    rows = torch.arange(20)
                 inputs, targets = codes[rows], kinds[rows]
-                if along == "time":
+                if along.startswith("time"):
                     inputs, targets = inputs.T.contiguous(), targets.T.contiguous()
                 optimizer.zero_grad()
                 torch.nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
