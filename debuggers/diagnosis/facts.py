@@ -34,9 +34,9 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     ``role`` says what happens to it: ``frozen`` requires no gradient, or has neither one nor a place in the optimizer
     that trains others; ``without_gradient`` requires one and never had it; ``lost_gradient`` had one once;
     ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has gradients and belongs to the optimizer, but
-    its sampled elements never changed. ``moves`` says that it changes though it is frozen, as those of a momentum
-    encoder, which are averages of trained ones; of a training that was killed it is not known. ``rate`` is the name of
-    its learning rate's series, if there are several optimizers.
+    its sampled elements never changed. ``moves`` says that it changes though it is frozen or has no gradient, as those
+    of a momentum encoder, which are averages of trained ones; of a training that was killed it is not known. ``rate``
+    is the name of its learning rate's series, if there are several optimizers.
     """
 
     name: str

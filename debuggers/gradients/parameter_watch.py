@@ -1,13 +1,14 @@
 """Tracks which parameters take part in the training: have gradients, belong to the optimizer, change."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from debuggers.detectors import Finding
 from debuggers.detectors.finding import name_some
+from debuggers.gradients.element_samples import SAMPLES
 from debuggers.gradients.late_changes import LateChanges
 from debuggers.gradients.parameters import Gradients, Parameters
 from debuggers.gradients.weight_movement import IdleOptimizers, Movement, WeightMovement
@@ -93,6 +94,7 @@ class ParameterWatch:
         self._last: list[torch.Tensor] = []
         self._movement = WeightMovement()
         self._idle = IdleOptimizers(optimizer, STILL)
+        self._moved = False
         self.farthest = 0.0
         self._late = LateChanges()
         self.changed_late = False
@@ -193,9 +195,10 @@ class ParameterWatch:
         ratio = change / size if size else math.inf
         # What was seen to move does not stand still where its first values are loaded again, as after a search for a
         # learning rate.
-        self.farthest = max(self.farthest, ratio)
+        self._moved = self._moved or ratio >= STILL
+        self.farthest = max(self.farthest, self._way({name: moved[name] for name in moved if name not in outside}))
         evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
-        self._judge("weights_stand_still", "all weights", step, None if self.farthest >= STILL else evidence, ratio)
+        self._judge("weights_stand_still", "all weights", step, None if self._moved else evidence, ratio)
         for place, idle in self._idle.judge(steps, moved, self._named()).items():
             names = name_some(self._idle.names.get(place, []))
             self._judge("idle_optimizer", names, step, idle, 0.0, key=f"idle_optimizer/{place}")
@@ -205,6 +208,14 @@ class ParameterWatch:
             self._findings.pop("outside_optimizer", None)
         else:
             self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
+
+    def _way(self, moved: Mapping[str, tuple[float, float]]) -> float:
+        """Returns the change of parameters beside their size, in which each counts by its number of elements."""
+        named = self._named()
+        counts = {name: named[name].numel() for name in moved if name in named}
+        roots = {name: math.sqrt(count / min(count, SAMPLES)) for name, count in counts.items() if count}
+        change, size = (math.hypot(*(moved[name][part] * root for name, root in roots.items())) for part in (0, 1))
+        return change / size if size else 0.0
 
     def _judge(self, kind: str, name: str, step: int, evidence: str | None, value: float, *, key: str = "") -> None:
         """Begins, goes on with, or ends the finding of a kind; without evidence there is nothing wrong.

@@ -133,13 +133,16 @@ class FirstFacts:
         self.groups = () if self._optimizer is None else group_facts(self._optimizer)
 
     def parameters(self, roles: Mapping[str, str], *, waits: bool) -> tuple[ParameterFacts, ...]:
-        """Returns the facts of the parameters; which of the frozen ones change, only if it may wait for the device."""
+        """Returns the facts of the parameters.
+
+        Which of those without gradients change is looked at only if it may wait for the device.
+        """
         if self.initial is None:
             return ()
         frozen = {
             name: tensor
             for name, tensor in zip(self._parameters.names, self._parameters.tensors, strict=True)
-            if roles.get(name) == "frozen"
+            if roles.get(name) in ("frozen", "without_gradient")
         }
         return self.initial.facts(roles, self.initial.changed(frozen) if waits and frozen else ())
 

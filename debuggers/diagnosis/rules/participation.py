@@ -186,8 +186,9 @@ def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:
     2018).
     """
     layers = set(evidence.facts.without_gradients)
-    fresh = fresh_weights(evidence, "without_gradient")
-    return [name for name in fresh if name in names and name.rpartition(".")[0] in layers]
+    averages = {one.name for one in evidence.facts.parameters if one.moves}
+    fresh = [name for name in fresh_weights(evidence, "without_gradient") if name in names and name not in averages]
+    return [name for name in fresh if name.rpartition(".")[0] in layers]
 
 
 def _new_in_front(evidence: Evidence, names: Sequence[str]) -> list[str]:

@@ -280,3 +280,20 @@ def test_layers_that_eval_mode_changes_are_looked_for_now_and_then():
 
     assert (watch.eval_steps, watch.eval_layers) == (10, [])
     assert model.walks == before + 1
+
+
+def test_how_far_weights_came_counts_each_element_and_not_each_parameter():
+    """Norms have few elements of a large size beside those of a matrix."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64, bias=False), nn.LayerNorm(64))
+    watch = ParameterWatch(
+        Parameters(model), torch.optim.SGD(model.parameters()), ArrivalQueue(), lambda findings: None
+    )
+    for step in range(FIRST_LOOK):
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        watch.see(step, Parameters(model).gradients())
+    nn.init.normal_(model[0].weight, std=0.0722)
+    watch.close(look_at_values=False)
+
+    assert 0.5 < watch.farthest < 1.0

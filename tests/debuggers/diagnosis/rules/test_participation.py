@@ -355,11 +355,17 @@ class Towers(torch.nn.Module):
         )
 
 
-@pytest.mark.parametrize(("without_graph", "held", "every", "is_one"), [
-    (True, True, 1, True), (False, True, 1, False), (True, False, 1, False), (True, True, 2, False),
+@pytest.mark.parametrize(("without_graph", "held", "every", "follows", "is_one"), [
+    (True, True, 1, False, True), (False, True, 1, False, False), (True, False, 1, False, False),
+    (True, True, 2, False, False), (True, True, 1, True, False),
 ])  # fmt: skip
-def test_a_new_tower_of_the_optimizer_that_runs_without_gradients_is_cut_off(without_graph, held, every, is_one):
-    """One that no optimizer holds is a fixed target, and one that runs now and then belongs to validations."""
+def test_a_new_tower_of_the_optimizer_that_runs_without_gradients_is_cut_off(
+    without_graph, held, every, *, follows, is_one
+):
+    """One that no optimizer holds is a fixed target, one that runs now and then belongs to validations.
+
+    One that follows the other is an average of it.
+    """
     torch.manual_seed(0)
     towers = Towers()
     trained = towers if held else towers.left
@@ -374,6 +380,10 @@ def test_a_new_tower_of_the_optimizer_that_runs_without_gradients_is_cut_off(wit
             optimizer.zero_grad()
             torch.nn.functional.mse_loss(towers.left(rows), targets).backward()
             optimizer.step()
+            if follows:
+                with torch.no_grad():
+                    for own, other in zip(towers.right.parameters(), towers.left.parameters(), strict=True):
+                        own.lerp_(other, 0.1)
         causes = {cause.code: cause for cause in session.report().causes}
 
     assert ("detached_parameters" in causes) == is_one
