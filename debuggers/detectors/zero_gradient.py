@@ -32,7 +32,8 @@ class ZeroGradient(Detector):
     judged = "zero_fraction"
     rule = (
         "zeros = 100 % (AllZero of SageMaker Debugger), at 3 observed steps in a row; if it was non-zero before, after "
-        "as many zero steps as non-zero ones (at most 100), and twice its longest run of zeros"
+        "as many zero steps as non-zero ones (at most 100), and twice its longest run of zeros; not in one of several "
+        "alike parts while others are alive"
     )
     evidence = "the gradient is zero everywhere"
     consecutive_steps = 3

@@ -16,7 +16,7 @@ from debuggers.diagnosis.derived.initial_weights import (
 from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
 from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO, only_vectors_move
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts
+from debuggers.diagnosis.facts import OF_VALUES, Facts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.series import Series
 
@@ -34,7 +34,6 @@ ONE_SIGN = 1.0
 """Times their standard deviation by which the mean of weights is off zero that are nearly all of one sign."""
 FAR_OFF = 10.0
 """Times the size of targets from which first outputs are far off them."""
-OF_VALUES = ("mse", "rmse", "l1", "smooth_l1", "huber")
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
 LARGEST_RECURRENCE = 2.5
