@@ -187,7 +187,7 @@ def test_a_run_whose_folder_goes_away_trains_on(tmp_path, how, fault_report):
         assert stored_counts(elsewhere) == emitted_by(101)
         (delivery,) = sync_runs([elsewhere], to=["local"])
         assert delivery.complete
-        assert accounts(elsewhere)["local"].delivered == emitted_by(101).total()
+        assert delivery.delivered == emitted_by(101).total()
     if how == "replaced":
         record = stepscope.read_run(folder)
         assert (record.info.name, record.info.status) == ("another", "finished")

@@ -222,15 +222,19 @@ class SinkAccount:
 
 
 def accounts(folder: Path) -> dict[str, SinkAccount]:
-    """Returns each sink's account; asserts that stored = delivered + pending + failed in each."""
+    """Returns each sink's account; asserts that stored = delivered + pending + failed in each.
+
+    Each sink must have one target: a run that was moved and delivered again has two.
+    """
     stored = sum(stored_counts(folder).values())
     rank = rank_folder(folder, 0)
     if not (rank / DELIVERY_DATABASE).exists():
         return {}
     with Ledger(rank) as ledger:
         positions = ledger.positions()
-    found = {}
+    found: dict[str, SinkAccount] = {}
     for position in positions.values():
+        assert position.sink not in found
         pending = stored - position.seq
         assert pending >= 0
         assert stored == position.delivered + pending + sum(position.failed.values())
