@@ -20,8 +20,10 @@ DIVE = 100.0
 """Times its first magnitude below zero from which a loss has no bound."""
 STEEP = 10.0
 """The same where gradients have grown to so many times their first norm."""
-FASTER = 0.5
-"""Share of a fall that comes in the last third of one that has no end in sight: of a straight line it is a third."""
+FASTER, AS_FAST = 0.5, 1 / 3
+"""Shares of a fall that come in the last third of one that has no end in sight: of a straight line it is a third."""
+GROWN, SPREAD = 3.0, 10.0
+"""Times the first norm of gradients and the first deviation of outputs, from which nothing holds a loss below zero."""
 FALLS = 0.2
 """Share of what a constant output leaves to learn from which a loss that is known does fall."""
 _LINEAR = (
@@ -57,17 +59,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.last:.3g}")
     if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
         argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
-    # Where a policy's advantages are centred, it begins at zero, but for rounding, and swings about zero from there.
-    early = float(series.values[:EARLY].min()) if len(series) else 0.0
-    is_of_unknown = not loss.kind and not _is_of_scores(loss)
-    if progress is not None and is_of_unknown and progress.first < 0 and progress.last < 5 * early:
-        argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
-        if progress.late_fall > FASTER and (progress.last < DIVE * early or _steepens(evidence, progress)):
-            argument.add(
-                STRONG,
-                f"it falls faster and faster, {progress.late_fall:.0%} of the way in the last third of the steps: what "
-                "has a lowest value slows down before it",
-            )
+    _add_fall(argument, evidence, loss, progress)
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
     is_trained = not none_is_trained(evidence, with_role(evidence, "without_gradient"))
     # Where the loss falls it is no sign: a margin may be taken from the target's logit (Deng et al. 2019).
@@ -94,6 +86,28 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     add_exchanged(argument, evidence)
     argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
     return argument
+
+
+def _add_fall(argument: Argument, evidence: Evidence, loss: LossFacts, progress: Progress | None) -> None:
+    """A loss that nobody knows, of which what is below zero falls on and on."""
+    if progress is None or loss.kind or _is_of_scores(loss):
+        return
+    # Where a policy's advantages are centred, it begins at zero, but for rounding, and swings about zero from there.
+    early = float(evidence["loss"].finite.values[:EARLY].min())
+    if progress.first < 0 and progress.last < 5 * early:
+        argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
+        if progress.late_fall > FASTER and (progress.last < DIVE * early or _steepens(evidence, progress)):
+            argument.add(
+                STRONG,
+                f"it falls faster and faster, {progress.late_fall:.0%} of the way in the last third of the steps: what "
+                "has a lowest value slows down before it",
+            )
+    if _runs_away(evidence, progress):
+        argument.add(
+            STRONG,
+            f"the loss falls to {progress.last:.3g} and does not slow down, while its gradients and the outputs grow: "
+            "what has a lowest value lets them become smaller before it",
+        )
 
 
 def _add_reversal(argument: Argument, evidence: Evidence) -> None:
@@ -150,11 +164,29 @@ def _steepens(evidence: Evidence, progress: Progress) -> bool:
 
     On the way to a lowest value they become smaller in the end.
     """
-    norms = evidence["total_norm/gradients"].finite
-    if len(norms) < 2 * FEWEST or progress.last > STEEP * min(progress.first, -1.0):
-        return False
-    first, last = (float(np.median(norms.values[part])) for part in (slice(FEWEST), slice(-FEWEST, None)))
-    return last > STEEP * first > 0
+    return progress.last <= STEEP * min(progress.first, -1.0) and _growth(evidence["total_norm/gradients"]) > STEEP
+
+
+def _runs_away(evidence: Evidence, progress: Progress) -> bool:
+    """Whether a loss falls below zero as fast as ever, and gradients and outputs grow on the way.
+
+    The likelihood of a density may fall below zero, with gradients and outputs that grow; it slows down.
+    """
+    return (
+        progress.last < min(progress.first, 0.0)
+        and progress.late_fall > AS_FAST
+        and _growth(evidence["total_norm/gradients"]) > GROWN
+        and _growth(evidence["outputs/std"]) > SPREAD
+    )
+
+
+def _growth(series: Series) -> float:
+    """How many times their first values the last ones are; 0 of too few, and of those that begin at zero."""
+    values = series.finite.values
+    if len(values) < 2 * FEWEST:
+        return 0.0
+    first, last = float(np.median(values[:FEWEST])), float(np.median(values[-FEWEST:]))
+    return last / first if first > 0 else 0.0
 
 
 def _add_dive(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:

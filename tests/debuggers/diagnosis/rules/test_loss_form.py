@@ -109,6 +109,25 @@ def test_a_loss_without_a_bound_steepens_on_its_way_down(first, last, norm, is_o
     assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("course", "norm", "spread", "node", "is_one"), [
+    ("straight", 6, 20, "Maximum", True), ("slowing", 6, 20, "Maximum", False), ("straight", 2, 20, "Maximum", False),
+    ("straight", 6, 5, "Maximum", False), ("straight", 6, 20, "Sub", False), ("above zero", 6, 20, "Maximum", False),
+])  # fmt: skip
+def test_what_falls_below_zero_and_never_slows_while_outputs_grow_has_no_lowest_value(
+    course, norm, spread, node, is_one
+):
+    """As a quantile's loss with a minus sign does; a density's likelihood slows down, a critic's scores are linear."""
+    way = np.linspace(0, 1, STEPS) if course != "slowing" else 1 - np.geomspace(1, 0.01, STEPS)
+    found = evidence(
+        facts=Facts(steps=STEPS, loss=LossFacts(nodes=("NegBackward0", "MeanBackward0", f"{node}Backward0"))),
+        loss=(8.0 if course == "above zero" else -0.4) - 5 * way,
+        **{"total_norm/gradients": np.geomspace(1, norm, STEPS), "outputs/std": np.geomspace(0.3, 0.3 * spread, STEPS)},
+    )
+    causes = diagnose(found)
+    assert any("does not slow down" in text for cause in causes for text in cause.evidence) == is_one
+    assert not is_one or causes[0].code == "flipped_loss_sign"
+
+
 @pytest.mark.parametrize(("negated", "before", "classes", "is_one"), [
     (True, "sigmoid", 2, True), (False, "sigmoid", 2, False), (True, "sigmoid", 0, False), (True, "softmax", 0, True),
 ])  # fmt: skip
