@@ -110,7 +110,8 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     if argument.cause is not None and progress is not None:
         if progress.failed or progress.learnt < 0.3:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif progress.learnt > 0.9 and not threw_weights(evidence):  # what jumped first falls by much
+        elif progress.learnt > 0.9 and not (threw_weights(evidence) or _set_the_first_loss(evidence, size)):
+            # What jumped first falls by much, as does what began far too high.
             argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
     first = next(
         (layer for layer in evidence.facts.layers if layer.kind not in ("Flatten", "Identity", "Unflatten")), None
@@ -131,6 +132,16 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
     if argument.cause is None:
         _add_scaled_inside(argument, evidence, size)
     return argument
+
+
+def _set_the_first_loss(evidence: Evidence, size: float) -> bool:
+    """Whether very large inputs made the first loss, which is larger than they are: it falls without much being learnt.
+
+    Of losses that are compared with a constant output's, what is learnt is known.
+    """
+    progress = progress_of(evidence)
+    is_known = len(evidence["baseline_loss"].finite) > 0
+    return not is_known and progress is not None and progress.first > size > 3 * LARGE_INPUT
 
 
 def _add_uneven(argument: Argument, evidence: Evidence, uneven: float, size: float) -> None:

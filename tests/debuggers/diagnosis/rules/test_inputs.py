@@ -77,5 +77,19 @@ def test_values_that_are_standardised_as_a_whole_leave_features_of_other_units_a
 def test_a_loss_that_falls_from_where_a_first_update_threw_it_excuses_no_inputs(largest, is_one):
     signals = {"inputs/mean": np.full(STEPS, 3e3), "inputs/std": np.full(STEPS, 1e3)}
     ratios = np.r_[largest, np.full(STEPS - 1, 0.01)]
-    found = evidence(facts=Facts(steps=STEPS), loss=np.geomspace(1e8, 1e3, STEPS), update_ratio=ratios, **signals)
+    found = evidence(facts=Facts(steps=STEPS), loss=np.geomspace(1e3, 1e-2, STEPS), update_ratio=ratios, **signals)
+    assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("first", "size", "baseline", "is_one"), [
+    (1e4, 300.0, None, True), (250.0, 300.0, None, False), (1e4, 300.0, 1e4, False), (1e4, 25.0, None, False),
+])  # fmt: skip
+def test_a_loss_that_began_with_the_size_of_the_inputs_excuses_them_by_no_fall(first, size, baseline, is_one):
+    """As the likelihood of a density: of what a constant output's is known, what is learnt is known, too."""
+    series = {"baseline_loss": np.full(STEPS, baseline)} if baseline else {}
+    loss = LossFacts(kind="mse", reduction="mean") if baseline else LossFacts()
+    found = evidence(
+        facts=Facts(steps=STEPS, loss=loss), loss=np.geomspace(first, first / 1e4, STEPS), **series,
+        **{"inputs/mean": np.full(STEPS, size), "inputs/std": np.full(STEPS, 1.0)},
+    )  # fmt: skip
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
