@@ -1,5 +1,7 @@
 """Causes in what enters the model."""
 
+import math
+
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
@@ -10,6 +12,8 @@ from debuggers.diagnosis.derived.visits import MOSTLY_EQUAL
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
+FEWEST = 5
+"""Sampled batches from which it is said what all of them are."""
 LARGE_INPUT = 10.0
 """Standard deviation or mean of inputs from which the first layer works far from where it was initialised for."""
 UNEVEN = 100.0
@@ -56,12 +60,27 @@ def inputs_constant(evidence: Evidence) -> Argument:
         rows = size.median()
         if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
             argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=same.first_step)
+    if argument.cause is None:
+        _add_one_value(argument, evidence)
     if several and argument.cause is None:
         _add_top_row(argument, evidence)
     argument.advice = (
         "Look at a batch as the model gets it: a wrong column, index, mask or a division by 255 of integers."
     )
     return argument
+
+
+def _add_one_value(argument: Argument, evidence: Evidence) -> None:
+    """One number that all inputs are, in each batch, of one row or more; codes may well be of one kind."""
+    least, most = evidence["inputs/min"].finite, evidence["inputs/max"].finite
+    inputs = evidence.facts.inputs
+    if len(least) < FEWEST or inputs is None or inputs.integer or math.prod(inputs.shape[1:]) < 2:
+        return
+    value = float(least.values.min())
+    if value == float(most.values.max()):
+        argument.add(
+            CERTAIN, f"all inputs are {value:g}, in each of {len(least)} sampled batches", since=int(least.steps[0])
+        )
 
 
 def _add_top_row(argument: Argument, evidence: Evidence) -> None:

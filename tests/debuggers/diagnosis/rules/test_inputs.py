@@ -93,3 +93,15 @@ def test_a_loss_that_began_with_the_size_of_the_inputs_excuses_them_by_no_fall(f
         **{"inputs/mean": np.full(STEPS, size), "inputs/std": np.full(STEPS, 1.0)},
     )  # fmt: skip
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("shape", "integer", "most", "is_one"), [
+    ((1, 12), False, 0.0, True), ((1, 12), False, 0.1, False), ((1, 12), True, 0.0, False), ((1, 1), False, 0.0, False),
+])  # fmt: skip
+def test_inputs_that_are_all_one_number_are_constant_in_batches_of_one_row(shape, integer, most, is_one):
+    found = evidence(
+        facts=Facts(steps=STEPS, inputs=BatchFacts(shape=shape, integer=integer)),
+        **{"inputs/min": np.zeros(STEPS), "inputs/max": np.r_[np.zeros(STEPS - 1), most],
+           "inputs/batch_size": np.ones(STEPS)},
+    )  # fmt: skip
+    assert ("inputs_constant" in [cause.code for cause in diagnose(found)]) == is_one
