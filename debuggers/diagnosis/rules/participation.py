@@ -8,6 +8,7 @@ from tracker_adapters.wording import some_of
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behind_trained
 from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, with_role
+from debuggers.diagnosis.derived.updates import SMALL_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
 
@@ -277,6 +278,9 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
     elif progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+    typical = evidence["update_ratio"].finite.median(SMALL_RATIO)
+    if gets_nowhere and typical < SMALL_RATIO:
+        argument.against(MODERATE, f"a step changes the others by {typical:.1g} of their size: they stand still, too")
     if evidence.facts.trained_in_parts:
         argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
     return argument

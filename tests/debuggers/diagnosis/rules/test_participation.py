@@ -127,6 +127,15 @@ def test_what_had_gradients_until_late_was_frozen_behind_its_training(until, is_
     assert ("frozen_parameters" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("ratio", "first"), [(5e-3, "frozen_parameters"), (5e-6, "learning_rate_too_low")])
+def test_a_body_that_is_frozen_says_little_where_the_others_stand_still_too(ratio, first):
+    evidence = _of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    known = {"update_ratio": np.full(200, ratio), "total_norm/gradients": np.ones(200)}
+    series = {**evidence.series, **{name: Series(np.arange(200), values) for name, values in known.items()}}
+
+    assert diagnose(replace(evidence, series=series))[0].code == first
+
+
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_parts_that_another_session_has_trained_are_frozen_in_turn(in_parts):
     evidence = _of_roles("frozen", "frozen", "trained", falls_to=0.99)
