@@ -39,6 +39,8 @@ def written_out(name: str, node: Any, way: Way) -> Term | None:
         return _of_difference("", node, inner[0], way)
     if name == "Div" and len(inner) == 2:
         return _cosine(node, inner, way)
+    if name == "Sub" and len(inner) == 2:
+        return _picked_beside_total(inner, way)
     if len(inner) != 1:
         return None
     if name in PICKING:
@@ -79,6 +81,16 @@ def _picked(node: Any, inner: Any, way: Way) -> Term | None:
     probabilities = _behind(inner)
     if operator(probabilities) == "Softmax" and operands(probabilities):
         return way.ends("", operands(probabilities)[0], node, sign=-1.0)
+    return None
+
+
+def _picked_beside_total(inner: list[Any], way: Way) -> Term | None:
+    """The term of ``logits[rows, classes] - logits.logsumexp(1)``, in this order or the other one."""
+    for sign, (picked, total) in ((-1.0, inner), (1.0, inner[::-1])):
+        picked, total = _behind(picked), _behind(total)
+        logits = operands(picked)[:1]
+        if operator(picked) in PICKING and operator(total) == "Logsumexp" and logits == operands(total)[:1] != []:
+            return way.ends("" if way.weighted else "cross_entropy", logits[0], picked, sign=sign)
     return None
 
 

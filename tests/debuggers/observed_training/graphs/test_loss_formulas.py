@@ -79,6 +79,24 @@ def test_a_repulsion_beside_an_attraction_is_no_negated_loss():
     assert (facts.facts.kind, facts.facts.negated) == ("", False)
 
 
+@pytest.mark.parametrize(("loss_of", "negated"), [
+    (lambda o: (o[range(ROWS), CLASS] - o.logsumexp(1)).mean(), True),
+    (lambda o: -(o[range(ROWS), CLASS] - o.logsumexp(1)).mean(), False),
+    (lambda o: (o.logsumexp(1, keepdim=True) - o.gather(1, CLASS[:, None])).mean(), False),
+    (lambda o: (o.logsumexp(1) - o[range(ROWS), CLASS]).mean().neg(), True),
+])  # fmt: skip
+def test_what_is_picked_beside_the_logarithm_of_all_is_a_cross_entropy_of_either_sign(loss_of, negated):
+    view = viewed(loss_of)
+
+    assert (view.facts.kind, view.facts.negated, view.facts.reduction) == ("cross_entropy", negated, "mean")
+    assert torch.equal(view.targets.reshape(-1), CLASS)
+
+
+def test_a_logarithm_of_others_is_none_beside_what_is_picked():
+    """As of the rest of a batch: with which it is no distribution."""
+    assert not viewed(lambda o: (o[range(ROWS), CLASS] - (2 * o).logsumexp(1)).mean()).facts.kind
+
+
 def test_a_log_sigmoid_is_a_likelihood_of_two_classes():
     assert viewed(lambda o: functional.logsigmoid(o).mean(), units=1).facts.negated
     by_hand = viewed(lambda o: -(VALUES * functional.logsigmoid(o)).mean(), units=1)
