@@ -59,7 +59,8 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
     without = with_role(evidence, "without_gradient")
-    if without and none_is_trained(evidence, without) and evidence.facts.loss is not None and not _learns(evidence):
+    is_alone = none_is_trained(evidence, without) and not with_role(evidence, "trained")
+    if without and is_alone and evidence.facts.loss is not None and not _learns(evidence):
         argument.add(
             CERTAIN,
             "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "

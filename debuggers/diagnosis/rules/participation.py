@@ -82,7 +82,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     ran = evidence.of_tensors("output_std")
     if not names:
         _add_recurrence(argument, evidence)
-    if not names or none_is_trained(evidence, names):  # see no_update
+    if not names or (none_is_trained(evidence, names) and not with_role(evidence, "trained")):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
                 STRONG,
