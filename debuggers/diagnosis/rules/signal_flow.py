@@ -32,14 +32,16 @@ TINY = 1e-4
 def _matrices(evidence: Evidence, signal: str) -> dict[str, Series]:
     """The series of weights with at least two dimensions: biases and scales have gradients of another size.
 
-    They come in the order in which their layers are called, where all of them are known: a head may be made before
-    the layers that it stands behind.
+    Tables of embeddings are left out: a batch reads few of their rows, and the others have no gradient. The series come
+    in the order in which their layers are called, where all of them are known: a head may be made before the layers
+    that it stands behind.
     """
     shapes = {one.name: one.shape for one in evidence.facts.parameters}
+    tables = {f"{layer.name}.weight" for layer in evidence.facts.layers if layer.kind.startswith("Embedding")}
     found = {
         name: series
         for name, series in evidence.of_tensors(signal).items()
-        if len(series) and len(shapes.get(name, (1, 1))) >= 2
+        if len(series) and len(shapes.get(name, (1, 1))) >= 2 and name not in tables
     }
     places = {layer: place for place, layer in enumerate(evidence.facts.called)}
     layers = {name: name.rpartition(".")[0] for name in found}

@@ -94,3 +94,16 @@ def test_layers_stand_in_the_order_in_which_they_are_called(called, is_one):
         tensors={"gradient_rms": {name: np.full(STEPS, size) for name, size in sizes.items()}},
     )  # fmt: skip
     assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("kind", "is_one"), [("Linear", True), ("Embedding", False)])
+def test_a_table_of_which_a_batch_reads_few_rows_is_no_first_layer(kind, is_one):
+    sizes = {"first": 1e-7, "a": 1e-3, "b": 3e-3, "head": 1e-2}
+    facts = Facts(
+        steps=STEPS,
+        layers=tuple(LayerFacts(name=name, kind=kind if name == "first" else "Linear") for name in sizes),
+        parameters=tuple(ParameterFacts(name=f"{name}.weight", shape=(16, 16), std=0.2) for name in sizes),
+    )
+    tensors = {"gradient_rms": {f"{name}.weight": np.full(STEPS, size) for name, size in sizes.items()}}
+    found = evidence(facts=facts, loss=np.linspace(2.3, 2.2, STEPS), tensors=tensors)
+    assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
