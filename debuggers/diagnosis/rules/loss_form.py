@@ -93,7 +93,7 @@ def _add_fall(argument: Argument, evidence: Evidence, loss: LossFacts, progress:
     if progress is None or loss.kind or _is_of_scores(loss):
         return
     # Where a policy's advantages are centred, it begins at zero, but for rounding, and swings about zero from there.
-    early = float(evidence["loss"].finite.values[:EARLY].min())
+    early = float(evidence["loss"].finite.values[:EARLY].min(initial=0.0))
     if progress.first < 0 and progress.last < 5 * early:
         argument.add(MODERATE, f"the loss is negative and falls from {progress.first:.3g} to {progress.last:.3g}")
         if progress.late_fall > FASTER and (progress.last < DIVE * early or _steepens(evidence, progress)):

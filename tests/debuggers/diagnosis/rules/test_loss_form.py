@@ -97,6 +97,11 @@ def test_a_cross_entropy_far_below_zero_breaks_no_rule(caplog):
     assert not caplog.records
 
 
+def test_a_loss_that_never_was_a_number_breaks_no_rule(caplog):
+    diagnose(evidence(facts=Facts(steps=STEPS, loss=LossFacts()), loss=np.full(STEPS, np.nan)))
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(("first", "last", "norm", "is_one"), [
     (-1.8, -60, 40, True), (-1.8, -60, 5, False), (-0.05, -0.9, 40, False), (-0.05, -25, 40, True),
 ])  # fmt: skip
