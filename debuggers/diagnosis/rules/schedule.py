@@ -51,6 +51,11 @@ SHORT_WAY = 0.2
 """Share of the way at its largest rate from which a schedule has ended the training long before its end."""
 DECAYED = 0.1
 """Share of its largest below which a rate is near its end."""
+LEARNT = 0.95
+"""Part of a constant output's loss that is learnt by what its first steps have not harmed."""
+SUDDEN = 0.05
+"""Update ratio of first steps that is too large for attention: in the zoo, what attends and trains well without a
+warm-up has 0.042 and less at first, what fails for want of one 0.066 and more."""
 UNFINISHED = 0.6
 """Share of the loss of a constant output below which much is left to learn."""
 
@@ -114,8 +119,8 @@ def _way(rates: Series) -> float | None:
 def missing_warmup(evidence: Evidence) -> Argument:
     """The first updates are too large: the loss rises at once and comes back, or a transformer collapses.
 
-    Attention with adaptive steps needs small first ones (Xiong et al. 2020); an update of more than a tenth of the
-    weights is too large at any time.
+    Attention with adaptive steps needs small first ones (Xiong et al. 2020): of less than a twentieth of the weights,
+    which is what Adam's first steps are with the learning rate itself. More than a tenth is too large at any time.
     """
     argument = Argument("missing_warmup")
     progress, ratio, loss = progress_of(evidence), evidence["update_ratio"].finite, evidence["loss"].finite
@@ -147,6 +152,13 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 0.5,
                 f"the first updates change weights by {first:.2g} of their size, later ones, which are sound, by "
                 f"{later:.2g}, and the loss went from {progress.first:.3g} to {progress.last:.3g}",
+                since=int(loss.steps[0]),
+            )
+        if adaptive and SUDDEN < first < LARGE_RATIO and argument.cause is None and progress.learnt < LEARNT:
+            argument.add(
+                0.5,
+                f"the first updates change weights by {first:.2g} of their size, {first / HEALTHY_RATIO:.0f} times "
+                "what is usual: an adaptive optimizer takes whole steps before it knows what gradients are like",
                 since=int(loss.steps[0]),
             )
         if argument.cause is not None:

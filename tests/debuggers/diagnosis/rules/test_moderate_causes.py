@@ -140,7 +140,7 @@ CASES = [
     ("learning_rate_too_high", evidence(to(1.8), update_ratio=np.full(20, 0.5), weight_norm=np.linspace(1, 3.1, 20)),
      evidence(to(0.2), update_ratio=np.full(20, 0.5), weight_norm=np.linspace(1, 3.1, 20))),
     ("missing_warmup", evidence(to(1.8), facts=TRANSFORMER, update_ratio=[*np.full(5, 0.2), *np.full(15, 0.005)]),
-     evidence(to(1.8), facts=TRANSFORMER, update_ratio=[*np.full(5, 0.09), *np.full(15, 0.005)])),
+     evidence(to(1.8), facts=TRANSFORMER, update_ratio=[*np.full(5, 0.045), *np.full(15, 0.005)])),
     ("unbroken_symmetry", evidence(to(1.6), tensors={"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}}),
      evidence(to(0.3), tensors={"unit_similarity": {"fc.weight": [1.0, 0.5, 0.0, 0.0]}})),
     ("over_regularized", evidence(to(1.2), facts=DROPPING), evidence(to(0.5), facts=DROPPING)),

@@ -79,6 +79,25 @@ def test_weights_that_are_where_they_began_had_too_few_steps_or_too_small_ones(r
     assert diagnose(found)[0].code == first
 
 
+@pytest.mark.parametrize(("ratio", "learnt", "optimizer", "start", "is_one"), [
+    (0.06, 0.6, "Adam", 1.0, True), (0.04, 0.6, "Adam", 1.0, False), (0.06, 0.98, "Adam", 1.0, False),
+    (0.06, 0.6, "SGD", 1.0, False), (0.06, 0.6, "Adam", 0.1, False),
+])  # fmt: skip
+def test_first_steps_of_a_twentieth_are_too_large_for_attention(ratio, learnt, optimizer, start, is_one):
+    """Unless the rate rises, or all there is was learnt."""
+    facts = Facts(
+        steps=STEPS,
+        optimizer=optimizer,
+        loss=LossFacts(kind="cross_entropy", reduction="mean"),
+        layers=(LayerFacts(name="attention", kind="MultiheadAttention"), LayerFacts(name="norm", kind="LayerNorm")),
+    )
+    found = evidence(
+        facts=facts, loss=np.geomspace(2.3, 2.3 * (1 - learnt), STEPS), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.geomspace(ratio, 0.005, STEPS), learning_rate=np.linspace(start, 1.0, STEPS),
+    )  # fmt: skip
+    assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("ratio", "spread", "role", "is_one"), [
     (0.05, 0.009, "trained", True), (0.05, 0.02, "trained", False), (0.02, 0.009, "trained", False),
     (0.05, 0.009, "frozen", False),  # a prompt before it may be trained
