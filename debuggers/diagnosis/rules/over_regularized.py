@@ -36,6 +36,9 @@ VARIES = 0.3
 """The same from which it varies as it did."""
 IMPROVED = 0.02
 """Accuracy or correlation by which predictions have become better."""
+DRAWN = 0.5
+"""Cosine of updates and the way to zero from which weights are drawn there: in the zoo's sound trainings, the median is
+0.35 and less."""
 LITTLE = 0.15
 """Share of its first value by which a loss falls that gets hardly anywhere."""
 ABOVE = 1.5
@@ -65,7 +68,7 @@ def over_regularized(evidence: Evidence) -> Argument:
                 since=int(norm.steps[0]),
             )
             pull = evidence["decay_cosine"].until(int(norm.steps[lowest])).finite
-            is_drawn = len(pull) >= 3 and pull.median() > 0.5
+            is_drawn = len(pull) >= 3 and pull.median() > DRAWN
             if is_drawn:
                 argument.add(MODERATE, f"updates point at zero (cosine {pull.median():.2f})")
             spread = evidence["outputs/batch_std"].finite.values
@@ -85,6 +88,7 @@ def over_regularized(evidence: Evidence) -> Argument:
                 argument.against(
                     STRONG, f"outputs say nothing of their targets, which {shrunk:.0%} of the weights could well do"
                 )
+    _add_pull(argument, evidence, strength)
     decays = _decay(evidence)
     if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
         argument.add(
@@ -107,6 +111,18 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = argument.advice or (f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2.")
     return argument
+
+
+def _add_pull(argument: Argument, evidence: Evidence, strength: float) -> None:
+    """Updates that point at zero from the first step on, though weights have not come near it."""
+    pull = evidence["decay_cosine"].finite
+    if argument.cause is None and strength and len(pull) >= FEWEST and min(pull.first, pull.median()) > DRAWN:
+        argument.add(
+            0.6,
+            f"from the first step on, updates point at zero (cosine {pull.median():.2f}): weight decay {strength:g} "
+            "outweighs the gradients",
+            since=int(pull.steps[0]),
+        )
 
 
 def _gives_back(evidence: Evidence, progress: Progress) -> bool:

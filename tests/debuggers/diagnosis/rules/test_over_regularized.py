@@ -6,7 +6,7 @@ from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import BatchFacts, GroupFacts, LayerFacts, ParameterFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, GroupFacts, LayerFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -158,3 +158,14 @@ def test_a_code_of_noise_alone_is_what_a_divergence_leaves(code, behind, width, 
 
     assert [cause.code for cause in causes] == ["over_regularized"] * is_one
     assert not causes or "divergence" in causes[0].advice
+
+
+@pytest.mark.parametrize(("first", "later", "strength", "is_one"), [
+    (0.6, 0.6, 0.05, True), (0.6, 0.4, 0.05, False), (0.4, 0.6, 0.05, False), (0.6, 0.6, 0.0, False),
+])  # fmt: skip
+def test_a_decay_that_outweighs_the_gradients_from_the_first_step_is_named(first, later, strength, is_one):
+    group = GroupFacts(parameters=2, settings={"lr": 0.1, "weight_decay": strength})
+    facts = Facts(steps=STEPS, optimizer="SGD", groups=(group,))
+    cosine, loss = np.r_[first, np.full(STEPS - 1, later)], np.geomspace(2.3, 0.2, STEPS)
+    causes = diagnose(evidence(facts=facts, loss=loss, decay_cosine=cosine))
+    assert [cause.code for cause in causes] == ["over_regularized"] * is_one

@@ -428,7 +428,7 @@ def test_saturation_comes_before_the_gradients_that_it_takes():
 
 
 def test_units_saturated_by_large_weights_are_named_although_the_loss_falls():
-    tensors = {"saturated": {"tanh": 0.95}}
+    tensors = {"saturated": {"tanh": 0.85}}
     causes = diagnose(evidence(tensors=tensors, loss=FALLING, facts=of_parameters("trained", std=3.0)))
     assert "saturated_units" in [cause.code for cause in causes]
     assert diagnose(evidence(tensors=tensors, loss=FALLING, facts=of_parameters("trained", std=0.3))) == ()

@@ -8,6 +8,8 @@ from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
+FALLING = np.geomspace(2.3, 0.2, STEPS)
+
 
 def _codes(found):
     return [cause.code for cause in diagnose(found)]
@@ -88,3 +90,17 @@ def test_a_layer_whose_last_units_die_is_dead_since_then(late, since):
     found = evidence(facts=of_loss(), loss=np.linspace(2.3, 2.1, STEPS), tensors={"dead_units": {"act": share}})
     (cause,) = [one for one in diagnose(found) if one.code == "dead_units"]
     assert cause.since_step == since
+
+
+@pytest.mark.parametrize(("first", "last", "is_one"), [(0.91, 0.91, True), (0.5, 0.91, False), (0.91, 0.89, False)])
+def test_units_of_which_nine_of_ten_are_saturated_from_the_first_are_named_whatever_is_learnt(first, last, is_one):
+    shares = np.r_[first, np.full(STEPS - 1, last)]
+    found = evidence(facts=Facts(steps=STEPS), tensors={"saturated": {"tanh": shares}}, loss=FALLING)
+    assert _codes(found) == ["saturated_units"] * is_one
+
+
+@pytest.mark.parametrize(("dead", "is_one"), [(0.91, True), (0.89, False)])
+def test_a_layer_of_which_nine_of_ten_units_die_is_named_whatever_is_learnt(dead, is_one):
+    shares = np.r_[0.1, np.full(STEPS - 1, dead)]
+    found = evidence(facts=Facts(steps=STEPS), tensors={"dead_units": {"fc": shares}}, loss=FALLING)
+    assert _codes(found) == ["dead_units"] * is_one
