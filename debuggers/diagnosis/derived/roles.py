@@ -21,6 +21,11 @@ def share_of(evidence: Evidence, names: Sequence[str]) -> float:
     return sum(sizes[name] for name in names) / max(1.0, sum(sizes.values()))
 
 
+def nothing_is_trained(evidence: Evidence, without: Sequence[str]) -> bool:
+    """Whether those without gradients are a whole model, and no scalar or vector of it is trained either."""
+    return none_is_trained(evidence, without) and not with_role(evidence, "trained")
+
+
 def none_is_trained(evidence: Evidence, without: Sequence[str]) -> bool:
     """Whether those without gradients are a whole model, but for scalars and vectors: a small head is trained too."""
     has_weight = any(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters)

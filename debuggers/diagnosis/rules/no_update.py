@@ -5,7 +5,7 @@ from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.rates import learning_rates
-from debuggers.diagnosis.derived.roles import none_is_trained, share_of, with_role
+from debuggers.diagnosis.derived.roles import nothing_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, Progress, progress_of
 
@@ -59,8 +59,7 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
     without = with_role(evidence, "without_gradient")
-    is_alone = none_is_trained(evidence, without) and not with_role(evidence, "trained")
-    if without and is_alone and evidence.facts.loss is not None and not _learns(evidence):
+    if without and nothing_is_trained(evidence, without) and evidence.facts.loss is not None and not _learns(evidence):
         argument.add(
             CERTAIN,
             "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "

@@ -38,7 +38,7 @@ IMPROVED = 0.02
 """Accuracy or correlation by which predictions have become better."""
 DRAWN = 0.5
 """Cosine of updates and the way to zero from which weights are drawn there: in the zoo's sound trainings, the median is
-0.35 and less."""
+0.40 and less, but for a Bayesian network without weight decay, whose divergence draws them."""
 LITTLE = 0.15
 """Share of its first value by which a loss falls that gets hardly anywhere."""
 ABOVE = 1.5

@@ -7,7 +7,7 @@ from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behind_trained
-from debuggers.diagnosis.derived.roles import ALL, none_is_trained, share_of, with_role
+from debuggers.diagnosis.derived.roles import ALL, nothing_is_trained, share_of, with_role
 from debuggers.diagnosis.derived.updates import SMALL_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
@@ -82,7 +82,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     ran = evidence.of_tensors("output_std")
     if not names:
         _add_recurrence(argument, evidence)
-    if not names or (none_is_trained(evidence, names) and not with_role(evidence, "trained")):  # see no_update
+    if not names or nothing_is_trained(evidence, names):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
                 STRONG,

@@ -21,7 +21,7 @@ FEWEST = 5
 """Sampled steps from which a layer has never let anything pass."""
 NEARLY_ALL = 0.9
 """Share of a layer's units, or of its outputs from the first step on, from which what is left can do next to nothing,
-whatever was learnt all the same: in the zoo's sound trainings, up to 0.69 of a layer's units die."""
+whatever was learnt all the same: in the zoo's sound trainings, up to 0.75 of a layer's units die."""
 NOTHING = 0.05
 """Share of what there is to learn, below which nothing was."""
 LOW_BIAS = -0.5
