@@ -91,13 +91,42 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
     return found
 
 
+def untouched(evidence: Evidence) -> list[str]:
+    """The frozen weights, where each of them is as PyTorch's layers are made: nothing has ever trained them; else [].
+
+    Of what another training left, hardly a weight has the mean and the deviation that it was drawn with. A single one
+    may have them by chance.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
+    are_new = all(_is_as_made(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen)
+    return [one.name for one in frozen] if len(frozen) > 1 and are_new else []
+
+
+def _is_as_made(one: ParameterFacts, kind: str) -> bool:
+    """Whether a weight has the mean and the deviation that its layer's constructor draws it with.
+
+    Embeddings are normal. All others are uniform, up to one over the root of their fan-in, or of the hidden size in a
+    recurrent layer. The sample of n has a mean within their deviation over √n and, since the kurtosis is 3 or 9/5, a
+    deviation within √(0.5/n) or √(0.2/n) of it.
+    """
+    if kind == "Embedding":
+        usual, spread = 1.0, 0.5
+    elif kind.startswith(("Linear", "Conv")):
+        usual, spread = 1 / float(np.sqrt(3 * np.prod(one.shape[1:]))), 0.2
+    elif kind in RECURRENT:
+        usual, spread = float(np.sqrt(RECURRENT[kind] / (3 * one.shape[0]))), 0.2
+    else:
+        return False
+    count = min(SAMPLED, int(np.prod(one.shape)))
+    errors = abs(one.std / usual - 1) / np.sqrt(spread / count), abs(one.mean) / usual * np.sqrt(count)
+    return bool(one.is_sampled and max(errors) < WITHIN)
+
+
 def new_behind_trained(evidence: Evidence) -> str:
     """The frozen weight that nothing trained, with one before it that was; "" if none is.
 
     Behind it stands a trained one, or none at all, as behind a new head.
-
-    The first values of linear layers and convolutions are uniform, up to one over the root of their fan-in. The sample
-    of n has a mean within their deviation over √n and, since their kurtosis is 9/5, a deviation within √(0.2/n) of it.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     weights = [
@@ -111,9 +140,7 @@ def new_behind_trained(evidence: Evidence) -> str:
             return found
         if one.role != "frozen":
             continue
-        count, usual = min(SAMPLED, int(np.prod(one.shape))), 1 / np.sqrt(3 * np.prod(one.shape[1:]))
-        errors = abs(one.std / usual - 1) / np.sqrt(0.2 / count), abs(one.mean) / usual * np.sqrt(count)
-        is_new = max(errors) < WITHIN
+        is_new = _is_as_made(one, kinds.get(one.name.rpartition(".")[0], ""))
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
     return found if found and found == weights[-1].name else ""

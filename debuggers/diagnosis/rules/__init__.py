@@ -5,7 +5,10 @@ from collections.abc import Callable
 from debuggers.diagnosis.argument import Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules.batch_order import unshuffled_data
+from debuggers.diagnosis.rules.classes import class_imbalance, single_class_labels
 from debuggers.diagnosis.rules.duplicated_data import duplicated_data
+from debuggers.diagnosis.rules.forward_pass import batch_mixing, wrong_mode
+from debuggers.diagnosis.rules.frozen import frozen_parameters
 from debuggers.diagnosis.rules.gradient_handling import (
     accumulation_not_averaged,
     clipping_ineffective,
@@ -14,6 +17,7 @@ from debuggers.diagnosis.rules.gradient_handling import (
 )
 from debuggers.diagnosis.rules.initialization import poor_initialization
 from debuggers.diagnosis.rules.inputs import inputs_constant, inputs_not_normalized, non_finite_inputs
+from debuggers.diagnosis.rules.labels_unrelated import labels_unrelated
 from debuggers.diagnosis.rules.learning_rate_too_high import learning_rate_too_high
 from debuggers.diagnosis.rules.learning_rate_too_low import learning_rate_too_low
 from debuggers.diagnosis.rules.loss_form import flipped_loss_sign, loss_sum_not_mean, shape_broadcast
@@ -21,24 +25,22 @@ from debuggers.diagnosis.rules.loss_function import wrong_output_or_loss
 from debuggers.diagnosis.rules.no_update import no_update
 from debuggers.diagnosis.rules.over_regularized import over_regularized
 from debuggers.diagnosis.rules.overfitting import overfitting
-from debuggers.diagnosis.rules.participation import detached_parameters, frozen_parameters, parameters_not_in_optimizer
+from debuggers.diagnosis.rules.participation import detached_parameters, parameters_not_in_optimizer
 from debuggers.diagnosis.rules.precision import fp16_underflow, non_finite_backward, non_finite_forward
-from debuggers.diagnosis.rules.ranks import (
+from debuggers.diagnosis.rules.processes import (
+    data_loading_bound,
     hung_rank,
+    memory_leak,
     non_finite_rank,
     rank_desync,
     ranks_configured_differently,
     straggling_rank,
 )
-from debuggers.diagnosis.rules.resources import batch_mixing, data_loading_bound, memory_leak
 from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapsed, stopped_too_early
 from debuggers.diagnosis.rules.signal_flow import exploding_gradients, vanishing_gradients
-from debuggers.diagnosis.rules.single_class import single_class_labels
 from debuggers.diagnosis.rules.symmetry import unbroken_symmetry
 from debuggers.diagnosis.rules.target_range import target_out_of_range
-from debuggers.diagnosis.rules.targets import class_imbalance, labels_unrelated
 from debuggers.diagnosis.rules.units import dead_units, saturated_units
-from debuggers.diagnosis.rules.wrong_mode import wrong_mode
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (
     non_finite_inputs,

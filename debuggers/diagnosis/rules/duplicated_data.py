@@ -16,10 +16,15 @@ BATCH_SIZES = (1, 2, 4, 8, 10, 16, 20, 24, 32, 48, 50, 64, 128, 256, 512)
 """Numbers of rows that batches have, and whole data sets hardly ever."""
 ELSEWHERE = 3.0
 """Times that rows of a batch equal others more often than outside of one class, if a sampler draws that class more."""
+BY_HEART = 5.0
+"""Weights for each target from which a model keeps a few rows one by one: one is enough for any labels of random rows
+(Baum 1988)."""
 _ALL_ROWS = ("LBFGS", "Rprop")
 """Optimizers that are given all rows at each step: their steps rest on what changed since the last one."""
 FEW_AGREEMENTS = 5
 """Measured batches with equal rows from which it counts whether their targets are equal, too."""
+KNOWN = 0.98
+"""Share of a constant output's loss that is learnt where rows are known to the last."""
 FEW_BATCHES = 2.5
 """Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
 
@@ -69,18 +74,25 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
     repeated = float(np.mean(again.values[1:]))
     if repeated <= 0.9:
         return
-    may_be_all = rows not in BATCH_SIZES or _is_meant(evidence, rows) or _is_a_table(evidence, rows)
+    weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
+    is_meant = _is_meant(evidence, rows) or _is_a_table(evidence, rows)
+    may_be_all = rows not in BATCH_SIZES or is_meant
     if rows < FULL_BATCH_FROM and not may_be_all:
         argument.add(
             STRONG, f"{repeated:.0%} of the sampled batches had come before, value by value", since=again.first_step
         )
-        weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
         if 0 < weights < wanted:
             argument.against(
                 MODERATE,
                 f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
                 "whole data set",
             )
+    elif rows < FULL_BATCH_FROM and not is_meant and _is_known(evidence) and weights > BY_HEART * wanted:
+        argument.add(
+            0.6,
+            f"every batch is the same {rows:.0f} rows, and {weights:,} weights have learnt them by heart",
+            since=again.first_step,
+        )
     elif not may_be_all and _are_learnt(evidence):
         argument.add(
             STRONG,
@@ -118,6 +130,12 @@ def _are_learnt(evidence: Evidence) -> bool:
     """Whether rows are learnt that a validation's are not."""
     progress = progress_of(evidence)
     return progress is not None and progress.learnt > 0.5 and _is_learnt_alone(evidence, 3.0)
+
+
+def _is_known(evidence: Evidence) -> bool:
+    """Whether hardly anything of the loss of a constant output is left."""
+    progress = progress_of(evidence)
+    return progress is not None and len(evidence["baseline_loss"]) > 0 and progress.learnt > KNOWN
 
 
 def _is_meant(evidence: Evidence, rows: float) -> bool:

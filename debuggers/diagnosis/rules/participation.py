@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behind_trained
-from debuggers.diagnosis.derived.roles import ALL, nothing_is_trained, share_of, with_role
-from debuggers.diagnosis.derived.updates import SMALL_RATIO
+from debuggers.diagnosis.derived.initial_weights import fresh_weights
+from debuggers.diagnosis.derived.roles import nothing_is_trained, share_of, with_role
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
 
@@ -203,102 +202,3 @@ def _new_in_front(evidence: Evidence, names: Sequence[str]) -> list[str]:
         return []
     behind = weights[len(front) :]
     return front if behind and behind[0].shape[1] == weights[len(front) - 1].shape[0] else []
-
-
-def frozen_parameters(evidence: Evidence) -> Argument:
-    """Many parameters are frozen and training gets nowhere: frozen backbones that are good enough are healthy.
-
-    What had gradients until late was trained, and frozen behind it. What changes without gradients is an average of
-    what is trained, or codes that follow their inputs. Where another session has trained some of them, as in boosting,
-    parts are trained in turn: the others' turn comes.
-    """
-    argument = Argument("frozen_parameters")
-    names, progress = with_role(evidence, "frozen"), progress_of(evidence)
-    share = share_of(evidence, names)
-    if names and share > ALL and _gradients_ended(evidence):
-        argument.add(
-            CERTAIN,
-            f"all {len(names)} parameters are frozen, and none had a gradient in the second half of the training",
-            where=names[:5],
-        )
-        argument.advice = "Switch them on again before the model's own step: model.requires_grad_(True)."
-        return argument
-    flag = next(
-        (one for one in evidence.facts.invariants if one.name == "flags_are_of_parameters" and one.broken), None
-    )
-    if names and flag is not None and "= True" in flag.where:
-        argument.add(
-            0.9,
-            f"{flag.where} was set on the module, which trains nothing: {some_of(names, 3)} are frozen still",
-            since=flag.first_step,
-            where=names[:5],
-        )
-        argument.advice = "Call module.requires_grad_(True), which sets the flag of each parameter."
-        return argument
-    moving = {one.name for one in evidence.facts.parameters if one.moves}
-    names = [name for name in names if name not in moving and not _was_trained(evidence, name)]
-    share = share_of(evidence, names)
-    if not names or progress is None:
-        return argument
-    argument.advice = (
-        "Unfreeze them if that is not intended: for p in model.parameters(): "
-        "p.requires_grad_(True), before the optimizer is made."
-    )
-    new = new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
-    if new:
-        argument.add(
-            0.6,
-            f"{new} is frozen as PyTorch initialised it, behind layers that were trained, and the loss fell by "
-            f"{progress.fell:.0%} only: it is new, and was to be trained",
-            where=[new],
-        )
-    if share < 0.2:
-        return argument
-    fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
-    matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
-    text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
-    gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
-    weight = MODERATE if gets_nowhere else WEAK
-    argument.add(weight, text, since=0, where=names)
-    if fresh and share_of(evidence, fresh) > 0.2:
-        argument.add(
-            weight,
-            f"{some_of(fresh, 3)} still have the spread of PyTorch's default initialisation: nothing trained them",
-        )
-    if len(matrices) > 1 and set(matrices) <= set(fresh):
-        argument.add(
-            MODERATE, f"none of the {len(matrices)} weights is trained, up to the outputs: they stay random projections"
-        )
-    if gets_nowhere:
-        argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-    elif (
-        _is_little(share_of(evidence, fresh), share_of(evidence, matrices), progress.learnt)
-        and progress.points >= FEWEST_STEPS
-    ):
-        argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
-    elif progress.learnt > 0.5:
-        argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-    typical = evidence["update_ratio"].finite.median(SMALL_RATIO)
-    if gets_nowhere and typical < SMALL_RATIO:
-        argument.against(MODERATE, f"a step changes the others by {typical:.1g} of their size: they stand still, too")
-    if evidence.facts.trained_in_parts:
-        argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
-    return argument
-
-
-def _gradients_ended(evidence: Evidence) -> bool:
-    """Whether there were gradients once, and none in the second half of the sampled steps."""
-    known = [series.steps[-1] for series in evidence.of_tensors("gradient_rms").values() if len(series)]
-    sampled = next((series.steps for series in evidence.of_tensors("output_std").values() if len(series)), ())
-    return bool(known) and len(sampled) >= FEWEST_SAMPLED and max(known) < sampled[len(sampled) // 2]
-
-
-def _was_trained(evidence: Evidence, name: str) -> bool:
-    """Whether a parameter had gradients in the second half of the steps."""
-    known = evidence.of_tensors("gradient_rms").get(name)
-    return known is not None and len(known) > 0 and 2 * int(known.steps[-1]) > evidence.facts.last_step
-
-
-def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
-    """Whether what a model has learnt is little for such a share of its matrices that nothing trained."""
-    return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else LITTLE)

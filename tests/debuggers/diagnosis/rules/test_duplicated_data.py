@@ -130,6 +130,25 @@ def test_a_batch_of_an_unusual_size_that_always_comes_may_be_all_there_is(rows, 
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
+@pytest.mark.parametrize(
+    ("last", "columns", "found"),
+    [(0.02, 200, ["duplicated_data"]), (0.06, 200, []), (0.02, 199, []), (0.02, 400, ["duplicated_data"])],
+)
+def test_a_batch_of_any_size_that_always_comes_is_known_by_heart_at_last(last, columns, found):
+    """40 rows with a target each, and five weights for each of them."""
+    facts = Facts(
+        steps=60,
+        inputs=BatchFacts(shape=(40, columns)),
+        targets=BatchFacts(shape=(40, 1)),
+        parameters=(ParameterFacts(name="fc.weight", shape=(1, columns + 1), std=columns**-0.5),),
+        loss=LossFacts(kind="mse", reduction="mean"),
+    )
+    values = {"loss": np.geomspace(2.3, last, 60), "baseline_loss": 2.3, "inputs/batch_size": 40.0,
+              "inputs/duplicates": 0.0, "inputs/repeated": 1.0}  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
 @pytest.mark.parametrize(("columns", "found"), [(2, []), (3, ["duplicated_data"]), (4096, ["duplicated_data"])])
 def test_a_truth_table_comes_at_each_step(columns, found):
     inputs = BatchFacts(shape=(4, columns))

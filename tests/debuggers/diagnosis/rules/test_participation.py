@@ -453,3 +453,25 @@ def test_a_flag_on_a_module_thaws_nothing_and_freezes_nothing(flag, codes, is_fo
     assert ("flags_are_of_parameters" in [finding.kind for finding in report.findings]) == is_found
     if codes:
         assert report.causes[0].evidence[0].startswith("0.requires_grad = True was set")
+
+
+@pytest.mark.parametrize(
+    ("deviation", "kind", "is_one"),
+    [(1.05, "Linear", True), (1.07, "Linear", False), (1.0, "BatchNorm1d", False)],
+)
+def test_frozen_weights_that_nothing_ever_trained_are_named_although_much_is_learnt(deviation, kind, is_one):
+    """Three standard errors of a deviation, of 512 elements, are 5.9 %; a pretrained body is far from it.
+
+    Trained normalisations make much of random weights.
+    """
+    body = [
+        ParameterFacts(name=f"{name}.weight", shape=(64, 64), std=times / 192**0.5, role="frozen")
+        for name, times in (("0", 1.0), ("1", deviation))
+    ]
+    parameters = (*body, ParameterFacts(name="2.weight", shape=(64,)), ParameterFacts(name="3.weight", shape=(9, 64)))
+    layers = tuple(LayerFacts(name=str(place), kind=kind if place == 2 else "Linear") for place in range(4))
+    facts = Facts(steps=200, last_step=199, parameters=parameters, layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
+    causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one

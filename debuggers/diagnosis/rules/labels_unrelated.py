@@ -1,9 +1,8 @@
-"""Causes in the targets."""
+"""A cause in the targets: they have nothing to do with the inputs."""
 
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
 from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs, stays_at, uncertainty_of_contrast
 from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
@@ -18,15 +17,12 @@ from debuggers.diagnosis.derived.relation import (
     reconstructs,
 )
 from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, collapse, late_agreement, travelled
-from debuggers.diagnosis.derived.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
+from debuggers.diagnosis.derived.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.rules.classes import IMBALANCE
 
-IMBALANCE = 10.0
-"""Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
-FAR_RARER = 30.0
-"""The same from which a class is far too rare for a loss that weighs all rows alike."""
 STILL = 0.01
 """Share of its first spread over a batch below which an output does not vary any more."""
 SETTLED = 0.55
@@ -37,89 +33,6 @@ MANY = 16
 """Outputs of a row from which their means are worth learning by themselves."""
 HALF = 0.5
 """Share of what there is to learn, below which it may be the means alone."""
-
-
-def class_imbalance(evidence: Evidence) -> Argument:
-    """One class is more than 10 times as frequent as another, and the model predicts it nearly always.
-
-    Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
-    times, and a model that predicts none at all. A weight below 1 of positive targets makes them rarer by that factor.
-    """
-    argument = Argument("class_imbalance")
-    top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
-    if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
-        return argument
-    most, least = top.last, rare.last
-    weight = _weight_of_rare(evidence)
-    if weight < 1:  # of two classes, so that their shares are 1 together
-        most, least = (share / (most + least * weight) for share in (most, least * weight))
-    if most < IMBALANCE * least or most < 0.5:
-        return argument
-    always = float(evidence["top_predicted_share"].late(3).values.min(initial=1.0)) == 1
-    if _has_several_labels(evidence) and (most < FAR_RARER * least or not always):
-        return argument
-    argument.add(
-        MODERATE,
-        f"the most frequent class has {top.last:.1%} of the targets, the rarest {rare.last:.2%}"
-        + (f", each of which counts {weight:g} times (pos_weight)" if weight < 1 else ""),
-        since=int(top.steps[0]),
-    )
-    predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
-    late = predicted.late().median(0.0)
-    few = minority.late(3).values
-    if late > 0.97:
-        argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
-    elif len(few) >= 3 and float(np.mean(few)) < 0.5:
-        argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
-    elif _comes_again(evidence):
-        if most > FAR_RARER * least and _has_a_class_for_each_row(evidence):
-            argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
-    elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
-        argument.against(MODERATE, "the model predicts the other classes, too")
-    if of_one_class(evidence) is not None and always_the_same_class(evidence):
-        argument.against(STRONG, "batches of one class and of several are no draws from the same rows")
-    argument.advice = (
-        "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
-        "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
-    )
-    if weight < 1:
-        argument.advice = (
-            f"pos_weight: {weight:g} → {top.last / rare.last:.2g}, negatives over positives; or leave it out."
-        )
-    return argument
-
-
-def _weight_of_rare(evidence: Evidence) -> float:
-    """What positive targets that are rare count, where the loss makes them count for less; 1 otherwise."""
-    loss, mean = evidence.facts.loss, evidence["targets/mean"].finite
-    if loss is None or loss.kind != "bce_with_logits" or not mean.median(1.0) < 0.5:
-        return 1.0
-    return min(1.0, max(loss.positive_weight, 0.0))
-
-
-def _has_several_labels(evidence: Evidence) -> bool:
-    """Whether each row has several labels, each of which applies or not; not one label for each of its positions."""
-    targets, loss, inputs = evidence.facts.targets, evidence.facts.loss, evidence.facts.inputs
-    is_binary = loss is not None and loss.kind in ("bce", "bce_with_logits")
-    if not is_binary or targets is None or len(targets.shape) != 2 or targets.shape[1] < 2:
-        return False
-    has_positions = inputs is not None and (inputs.integer or len(inputs.shape) > 2)
-    return not (has_positions and inputs is not None and inputs.shape[:2] == targets.shape)
-
-
-def _comes_again(evidence: Evidence) -> bool:
-    """Whether rows have come so often that what the model predicts of them may be learnt by heart."""
-    seen = visits(evidence)
-    return seen is not None and seen.each > FEW_VISITS
-
-
-def _has_a_class_for_each_row(evidence: Evidence) -> bool:
-    """Whether each row has one target, as pixels and words have not, in a loss that weighs all classes alike."""
-    targets, inputs, loss = evidence.facts.targets, evidence.facts.inputs, evidence.facts.loss
-    if targets is None or inputs is None or loss is None or not targets.shape or not inputs.shape:
-        return False
-    alike = loss.kind in ("cross_entropy", "nll", "bce", "bce_with_logits") and not loss.weighted and loss.terms == 1
-    return alike and int(np.prod(targets.shape)) == targets.shape[0] == inputs.shape[0]
 
 
 def _stays_near(evidence: Evidence, floor: float) -> bool:

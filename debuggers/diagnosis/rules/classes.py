@@ -1,0 +1,166 @@
+"""Causes in the classes of the targets: all are of one, or one outweighs the others."""
+
+import math
+
+import numpy as np
+
+from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
+from debuggers.diagnosis.derived.updates import TRIAL
+from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
+from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import OF_VALUES, LossFacts
+
+NOT_LEARNT = 0.2
+"""Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
+IMBALANCE = 10.0
+"""Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
+FAR_RARER = 30.0
+"""The same from which a class is far too rare for a loss that weighs all rows alike."""
+
+
+def single_class_labels(evidence: Evidence) -> Argument:
+    """All targets of all sampled batches are of one class.
+
+    Ones that are no class indices are weak evidence: adversarial losses, and losses of positives beside negatives,
+    compare with nothing but ones. They are not where one binary cross entropy of the model's outputs is the whole loss,
+    and nothing else is trained in between.
+    """
+    argument = Argument("single_class_labels")
+    classes, size, highest = evidence["targets/classes_so_far"], evidence["inputs/batch_size"], evidence["targets/max"]
+    is_one = len(classes) >= 3 and classes.last == 1 and (not len(size) or size.median() > 1)
+    if is_one and not _are_places(evidence) and not _is_zero_of_a_norm(evidence):
+        known = evidence.facts.targets
+        ones = known is not None and not known.integer and len(highest) > 0 and bool(highest.last == 1)
+        argument.add(
+            MODERATE if ones and not _is_whole_loss(evidence) else CERTAIN,
+            f"the targets of {len(classes)} sampled batches are all of one class",
+            since=int(classes.steps[0]),
+        )
+    argument.advice = (
+        "Look at the targets as they are read: a wrong column, a filter, or a class index that is overwritten."
+    )
+    return argument
+
+
+def _are_places(evidence: Evidence) -> bool:
+    """Whether the class is a place that is learnt in part: that of the positive among pairs, first in each row.
+
+    What is of one class is learnt by a constant output, soon and to the last. Of places where the positive is not,
+    nothing is learnt.
+    """
+    loss, losses = evidence.facts.loss, evidence["loss"].finite
+    width = loss.outputs_shape[1] if loss is not None and len(loss.outputs_shape) > 1 else 0
+    late = losses.late(3).median() if len(losses) >= TRIAL else 0.0
+    if loss is None or _is_smoothed(loss):
+        return False
+    in_part = width > 1 and NOT_LEARNT < late / math.log(width) < 1 - NOT_LEARNT / 2
+    return loss.kind == "cross_entropy" and in_part
+
+
+def _is_smoothed(loss: LossFacts) -> bool:
+    """Whether labels are smoothed, so that even what is learnt to the last leaves a loss.
+
+    The graph adds the mean over all classes, which is no term of its own.
+    """
+    adds = any(node.startswith("AddBackward") for node in loss.nodes[:2])
+    return adds and loss.terms == 1 and not loss.penalized
+
+
+def _is_zero_of_a_norm(evidence: Evidence) -> bool:
+    """Whether outputs are compared with zero, and something is added to that: the volume, in a flow's likelihood."""
+    loss, highest = evidence.facts.loss, evidence["targets/max"]
+    is_zero = len(highest) > 0 and bool(highest.last == 0)
+    adds = loss is not None and any(node.startswith(("AddBackward", "SubBackward")) for node in loss.nodes[:4])
+    return is_zero and adds and loss is not None and loss.kind in OF_VALUES
+
+
+def _is_whole_loss(evidence: Evidence) -> bool:
+    """Whether each step has one loss, which is one binary cross entropy."""
+    facts = evidence.facts
+    loss = facts.loss
+    alone = loss is not None and loss.terms == 1 and loss.kind in ("bce", "bce_with_logits")
+    return alone and facts.backward_passes == 1 and not facts.trained_with_others
+
+
+def class_imbalance(evidence: Evidence) -> Argument:
+    """One class is more than 10 times as frequent as another, and the model predicts it nearly always.
+
+    Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
+    times, and a model that predicts none at all. A weight below 1 of positive targets makes them rarer by that factor.
+    """
+    argument = Argument("class_imbalance")
+    top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
+    if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
+        return argument
+    most, least = top.last, rare.last
+    weight = _weight_of_rare(evidence)
+    if weight < 1:  # of two classes, so that their shares are 1 together
+        most, least = (share / (most + least * weight) for share in (most, least * weight))
+    if most < IMBALANCE * least or most < 0.5:
+        return argument
+    always = float(evidence["top_predicted_share"].late(3).values.min(initial=1.0)) == 1
+    if _has_several_labels(evidence) and (most < FAR_RARER * least or not always):
+        return argument
+    argument.add(
+        MODERATE,
+        f"the most frequent class has {top.last:.1%} of the targets, the rarest {rare.last:.2%}"
+        + (f", each of which counts {weight:g} times (pos_weight)" if weight < 1 else ""),
+        since=int(top.steps[0]),
+    )
+    predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
+    late = predicted.late().median(0.0)
+    few = minority.late(3).values
+    if late > 0.97:
+        argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
+    elif len(few) >= 3 and float(np.mean(few)) < 0.5:
+        argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
+    elif _comes_again(evidence):
+        if most > FAR_RARER * least and _has_a_class_for_each_row(evidence):
+            argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
+    elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
+        argument.against(MODERATE, "the model predicts the other classes, too")
+    if of_one_class(evidence) is not None and always_the_same_class(evidence):
+        argument.against(STRONG, "batches of one class and of several are no draws from the same rows")
+    argument.advice = (
+        "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
+        "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
+    )
+    if weight < 1:
+        argument.advice = (
+            f"pos_weight: {weight:g} → {top.last / rare.last:.2g}, negatives over positives; or leave it out."
+        )
+    return argument
+
+
+def _weight_of_rare(evidence: Evidence) -> float:
+    """What positive targets that are rare count, where the loss makes them count for less; 1 otherwise."""
+    loss, mean = evidence.facts.loss, evidence["targets/mean"].finite
+    if loss is None or loss.kind != "bce_with_logits" or not mean.median(1.0) < 0.5:
+        return 1.0
+    return min(1.0, max(loss.positive_weight, 0.0))
+
+
+def _has_several_labels(evidence: Evidence) -> bool:
+    """Whether each row has several labels, each of which applies or not; not one label for each of its positions."""
+    targets, loss, inputs = evidence.facts.targets, evidence.facts.loss, evidence.facts.inputs
+    is_binary = loss is not None and loss.kind in ("bce", "bce_with_logits")
+    if not is_binary or targets is None or len(targets.shape) != 2 or targets.shape[1] < 2:
+        return False
+    has_positions = inputs is not None and (inputs.integer or len(inputs.shape) > 2)
+    return not (has_positions and inputs is not None and inputs.shape[:2] == targets.shape)
+
+
+def _comes_again(evidence: Evidence) -> bool:
+    """Whether rows have come so often that what the model predicts of them may be learnt by heart."""
+    seen = visits(evidence)
+    return seen is not None and seen.each > FEW_VISITS
+
+
+def _has_a_class_for_each_row(evidence: Evidence) -> bool:
+    """Whether each row has one target, as pixels and words have not, in a loss that weighs all classes alike."""
+    targets, inputs, loss = evidence.facts.targets, evidence.facts.inputs, evidence.facts.loss
+    if targets is None or inputs is None or loss is None or not targets.shape or not inputs.shape:
+        return False
+    alike = loss.kind in ("cross_entropy", "nll", "bce", "bce_with_logits") and not loss.weighted and loss.terms == 1
+    return alike and int(np.prod(targets.shape)) == targets.shape[0] == inputs.shape[0]
