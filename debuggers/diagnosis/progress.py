@@ -216,7 +216,13 @@ def _late_fall(values: npt.NDArray[np.float64], noise: float) -> tuple[float, fl
     return (medians[-4] - medians[-1]) / whole, 1.31 * noise * math.sqrt(2 / len(parts[-1])) / whole
 
 
+def is_of_whole_loss(evidence: Evidence) -> bool:
+    """Whether the loss of a constant output is known, and no further term of the loss comes on top of it."""
+    loss = evidence.facts.loss
+    return len(evidence["baseline_loss"]) > 0 and (loss is None or loss.terms < 2)
+
+
 def constant_level(evidence: Evidence, progress: Progress) -> float:
-    """Returns the loss of a constant output; the first loss where that is not known."""
+    """Returns the loss of a constant output; the first loss where that is not known, or of one term alone."""
     level = evidence["baseline_loss"].finite.median(0.0)
-    return level if level > 0 else progress.first
+    return level if level > 0 and is_of_whole_loss(evidence) else progress.first

@@ -49,7 +49,8 @@ class KnownLosses:
     def choose(self, view: LossView, *, mixed: bool, gives_back: bool) -> LossView | None:
         """Returns what is to be looked at of a loss; None for one that may be another model's.
 
-        With several terms, as of a GAN's judge, the targets of one say little, unless inputs are given back.
+        Of several terms that compare, as of a GAN's judge, the targets of one say little, unless inputs are given back.
+        Where others than the one that compares the model's outputs are penalties, they are what the model is to learn.
 
         Args:
             view: The loss, as ``see`` returned it.
@@ -59,7 +60,8 @@ class KnownLosses:
         if mixed:
             self._left_out += 1
             return None
-        if view.facts.terms > 1 and not gives_back:
+        is_alone = view.comparisons == 1 and view.compares_outputs
+        if view.facts.terms > 1 and not gives_back and not is_alone:
             view = replace(view, targets=None)
         self._looked_at += view.targets is not None or view.order is not None
         return view

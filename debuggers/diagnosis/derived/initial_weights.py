@@ -94,13 +94,14 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
 def untouched(evidence: Evidence) -> list[str]:
     """The frozen weights, where each of them is as PyTorch's layers are made: nothing has ever trained them; else [].
 
-    Of what another training left, hardly a weight has the mean and the deviation that it was drawn with. A single one
-    may have them by chance.
+    Of what another training left, hardly a weight has the mean and the deviation that it was drawn with. A single small
+    one may have them by chance, because a sample of few elements has large errors.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
     are_new = all(_is_as_made(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen)
-    return [one.name for one in frozen] if len(frozen) > 1 and are_new else []
+    are_enough = sum(float(np.prod(one.shape)) for one in frozen) >= SAMPLED
+    return [one.name for one in frozen] if are_new and (len(frozen) > 1 or are_enough) else []
 
 
 def _is_as_made(one: ParameterFacts, kind: str) -> bool:

@@ -20,7 +20,7 @@ from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, co
 from debuggers.diagnosis.derived.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
-from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
 from debuggers.diagnosis.rules.classes import IMBALANCE
 
 STILL = 0.01
@@ -207,6 +207,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if (
         not few
         and len(validation) >= 3
+        and is_of_whole_loss(evidence)
         and floor > 0
         and float(validation.values.min()) > 0.97 * floor
         and progress.fell > 0.2

@@ -11,7 +11,7 @@ from debuggers.diagnosis.derived.rates import highest_rate, one_digit
 from debuggers.diagnosis.derived.updates import EARLY, HEALTHY_RATIO, LARGE_RATIO, collapse, died, is_ramped, setback
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
-from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
 from debuggers.diagnosis.series import Series
 
 THROWN = 10.0
@@ -67,7 +67,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")
     if progress is not None:
         _add_course(argument, progress, evidence)
-        if largest > LARGE_RATIO and progress.learnt < 0.1 and len(evidence["baseline_loss"]):
+        if largest > LARGE_RATIO and progress.learnt < 0.1 and is_of_whole_loss(evidence):
             argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, no better than a constant output's")
     if (found := collapse(evidence)) is not None:
         argument.add(0.55, found[1], since=found[0])
@@ -293,7 +293,7 @@ def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, a
     """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew."""
     if (found := died(evidence)) is not None:
         name, series = found
-        known = len(evidence["baseline_loss"]) > 0  # else nobody knows how little was learnt
+        known = is_of_whole_loss(evidence)  # else nobody knows how little was learnt
         argument.add(
             0.55 if known or progress.fell < GOT_ON else MODERATE,
             f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.last:.0%} at "

@@ -198,6 +198,7 @@ def _add_range_signs(argument: Argument, evidence: Evidence, loss: LossFacts) ->
     count = index_classes(evidence)
     if (
         loss.kind in OF_VALUES
+        and loss.terms == 1
         and count
         and (not loss.outputs_shape or 1 in (len(loss.outputs_shape), loss.outputs_shape[-1]))
     ):

@@ -28,6 +28,8 @@ LEFT = 0.3
 """Share of their size in which weights tell rows apart as in the whole, only with smaller outputs."""
 SAME = 0.1
 """Share of its first spread over a batch below which an output hardly depends on the row."""
+FLAT = 0.02
+"""Share of the targets' spread below which outputs say nothing of them, even where they fall and rise with them."""
 NEARLY_SAME = 0.25
 """The same below which it may be that it does not, if what is behind it is given far more than it puts out."""
 NOISE = 0.02
@@ -205,7 +207,7 @@ def _add_other_term(argument: Argument, evidence: Evidence) -> None:
         return
     if threw_weights(evidence):  # penalties grow with them
         return
-    floor, terms = constant_level(evidence, progress), max(loss.terms, len(loss.parts))
+    floor, terms = evidence["baseline_loss"].finite.median(progress.first), max(loss.terms, len(loss.parts))
     comparable = len(evidence["baseline_loss"]) > 0 and loss.reduction == "mean" and loss.factor == 1
     comparable = comparable and not adds_up_features(loss)
     weak = float(np.median(late)) < WEAK_RELATION
@@ -237,7 +239,15 @@ def _add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
     if threw_weights(evidence):
         return
     first, last = float(np.median(spread.values[:3])), spread.late(FEWEST).median()
-    if last < SAME * first and last < SAME / 4 * deviation.late(FEWEST).median():
+    goals = evidence["targets/std"].finite
+    if len(goals) >= FEWEST and last < FLAT * goals.median():
+        argument.add(
+            0.6,
+            f"the outputs hardly depend on the row: their spread over a batch is {last:.2g}, that of the targets is "
+            f"{goals.median():.2g}, in a loss with other terms than the comparison",
+            since=int(spread.steps[0]),
+        )
+    elif last < SAME * first and last < SAME / 4 * deviation.late(FEWEST).median():
         argument.add(
             0.6,
             f"the outputs hardly depend on the row: their spread over a batch fell from {first:.2g} to {last:.2g}, "

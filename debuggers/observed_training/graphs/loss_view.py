@@ -48,6 +48,7 @@ class LossView:
             for others, and where it is not known. Of one that draws some pairs together and others apart, how often one
             of the first is before one of the others.
         tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
+        comparisons: How many of its terms are of a known kind.
         left_out: Of one with targets of 1 and -1, the share of scores whose target is 0, and of one with pairs of two
             kinds, the share that belongs to none or both, 0-d; None if that is meant.
     """
@@ -62,6 +63,7 @@ class LossView:
     order: torch.Tensor | None = None
     tie: torch.Tensor | None = None
     left_out: torch.Tensor | None = None
+    comparisons: int = 1
 
 
 def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
@@ -93,7 +95,8 @@ def loss_view(
     if not terms:
         return LossView(LossFacts(nodes=(loss.grad_fn.name(),), penalized=found.penalized))
     main = known[0] if known else terms[0]
-    view = replace(_view(main, outputs, values), reaches_outputs=_reaches(loss.grad_fn, outputs))
+    view = _view(main, outputs, values)
+    view = replace(view, reaches_outputs=_reaches(loss.grad_fn, outputs), comparisons=len(known))
     if main.margin is not None and len(terms) == 1:
         with quiet_computation(loss.device.type):
             order, tie = margins.order_and_tie(main.margin, {} if values is None else values)

@@ -1,4 +1,4 @@
-"""An autoencoder's loss of several terms compares what comes back with what the model was given."""
+"""Which targets of a loss of several terms are looked at: inputs given back, and those of the only comparison."""
 
 import pytest
 import torch
@@ -44,3 +44,23 @@ def test_targets_of_several_terms_are_seen_where_they_are_the_inputs(is_seen):
     assert evidence.facts.loss.terms == 2
     assert (len(evidence["correlation"]) > 0) == (len(evidence["baseline_loss"]) > 0) == is_seen
     assert reconstructs(evidence) == is_seen
+
+
+@pytest.mark.parametrize("compares_twice", [False, True])
+def test_targets_are_seen_beside_penalties_but_not_beside_another_comparison(compares_twice):
+    torch.manual_seed(0)
+    model = nn.Conv1d(2, 1, 3, padding=1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(12):
+            rows = torch.rand(16, 2, 8)
+            outputs, targets = model(rows), rows.mean(1, keepdim=True)
+            other = functional.mse_loss(outputs, targets.flip(0)) if compares_twice else outputs.diff().abs().mean()
+            optimizer.zero_grad()
+            (functional.mse_loss(outputs, targets) + 0.1 * other).backward()
+            optimizer.step()
+            session.step()
+    evidence = session.evidence()
+
+    assert evidence.facts.loss.terms == 2
+    assert (len(evidence["correlation"]) > 0) == (not compares_twice)

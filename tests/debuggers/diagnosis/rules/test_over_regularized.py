@@ -39,6 +39,15 @@ def test_outputs_that_are_one_vector_for_all_rows_are_what_another_term_leaves(l
     assert found == ["over_regularized"] * is_one
 
 
+@pytest.mark.parametrize(("last", "terms", "is_one"), [(0.0058, 2, True), (0.0062, 2, False), (0.0058, 1, False)])
+def test_outputs_that_vary_a_fiftieth_of_their_targets_are_what_another_term_leaves(last, terms, is_one):
+    """From the first step on, as where a total variation outweighs an error; they may still fall and rise together."""
+    signals = {"outputs/batch_std": last, "outputs/std": last, "targets/std": 0.3, "correlation": 0.9}
+    facts = of_loss(kind="mse", terms=terms, outputs_shape=(64, 8))
+    found = _names(facts=facts, loss=np.geomspace(0.63, 0.075, STEPS), **signals)
+    assert found == ["over_regularized"] * is_one
+
+
 @pytest.mark.parametrize(("largest", "is_one"), [(0.9, True), (1.1, False)])
 def test_weights_that_an_update_has_thrown_away_are_taken_by_no_other_term(largest, is_one):
     spread = np.r_[np.full(5, 0.02), np.full(STEPS - 5, 0.001)]

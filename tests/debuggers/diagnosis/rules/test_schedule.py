@@ -151,3 +151,19 @@ def test_a_schedule_that_has_only_begun_was_made_for_a_longer_training(rates, la
     causes = diagnose(Evidence(series=found, facts=Facts(steps=count, loss=LossFacts(kind="mse", reduction="mean"))))
     said = [text for cause in causes if cause.code == "stopped_too_early" for text in cause.evidence]
     assert any("schedule has only begun" in text for text in said) == is_one
+
+
+@pytest.mark.parametrize(
+    ("steps", "last", "validations", "is_one"),
+    [(60, 1.9, (2.3, 2.2, 2.1, 2.0), True), (60, 1.5, (2.3, 2.2, 2.1, 2.0), False),
+     (100, 1.9, (2.3, 2.2, 2.1, 2.0), False), (60, 1.9, (2.3, 2.2, 2.1), False),
+     (60, 1.9, (2.3, 2.1, 2.2, 2.0), False)],
+)  # fmt: skip
+def test_a_short_training_whose_every_validation_was_the_best_was_stopped(steps, last, validations, is_one):
+    """The loss slows down, so that its course alone says nothing, and little was learnt."""
+    loss = last + (2.3 - last) * np.geomspace(1, 0.05, steps)
+    values = {"loss": loss, "baseline_loss": np.full(steps, 2.3), "update_ratio": np.full(steps, 0.003)}
+    series = {name: Series(np.arange(steps), one) for name, one in values.items()}
+    series["validation/loss"] = Series(np.linspace(9, steps - 1, len(validations)).astype(int), np.array(validations))
+    found = Evidence(series=series, facts=Facts(steps=steps, loss=LossFacts(kind="cross_entropy", reduction="mean")))
+    assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one

@@ -1,4 +1,4 @@
-"""Whether batches are random ones: how their targets differ from batch to batch."""
+"""Causes in batches: they are no random ones, or their samples influence each other."""
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ LITTLE = 0.1
 CHANGES = 0.1
 """Share of the steps at which a loss changes its sign, from which it has no sign of its own."""
 _CHOOSE = ("GatherBackward", "IndexBackward")
+SIZES = 2
+"""Lengths of batches: that of all, and that of the last one of an epoch."""
+OFTEN = 0.2
+"""Share of rows that come again, from which they are samples."""
 
 
 def unshuffled_data(evidence: Evidence) -> Argument:
@@ -172,3 +176,45 @@ def _of_positions(evidence: Evidence) -> bool:
     if inputs is None or targets is None or not targets.integer or len(inputs.shape) < 2 or inputs.shape[1] < 2:
         return False
     return int(np.prod(targets.shape)) == inputs.shape[0] * inputs.shape[1]
+
+
+def batch_mixing(evidence: Evidence) -> Argument:
+    """What a sample puts out depends on the others of its batch: a probe sees it, or an operator's dimensions tell.
+
+    Sizes may be equal by chance in single batches, but seldom in the smaller one at an epoch's end, too.
+    """
+    argument = Argument("batch_mixing")
+    probe = evidence.facts.probes.get("batch_mixing", {})
+    if probe.get("mixed"):
+        argument.add(0.9, str(probe.get("evidence", "an output depends on another sample of its batch")))
+    for invariant in evidence.facts.invariants:
+        if invariant.name == "samples_are_apart" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            argument.add(0.85, invariant.where, since=invariant.first_step)
+        elif invariant.name == "first_is_batch" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            again = _rows_that_come_again(evidence)
+            if again > OFTEN:
+                argument.add(
+                    0.85,
+                    f"{invariant.where}; it is the batch: {again:.0%} of what stands along it comes again in later "
+                    "batches as it was",
+                    since=invariant.first_step,
+                )
+                argument.advice = "Pass batch_first=True to the layer, or transpose its inputs."
+    argument.advice = argument.advice or "Look for view, reshape, transpose, softmax or mean over the first dimension."
+    return argument
+
+
+def _rows_that_come_again(evidence: Evidence) -> float:
+    """The share of a late batch's rows that earlier batches had, without those that are equal within one, as padding.
+
+    Along time, other samples stand side by side in each batch that is drawn. Not where a whole batch comes again, as
+    pieces of long series do in each epoch, nor where their length changes from piece to piece.
+    """
+    again, equal, whole, size = (
+        evidence[f"inputs/{name}"].finite for name in ("repeated_rows", "duplicates", "repeated", "batch_size")
+    )
+    of_new = ~np.isin(again.steps, whole.steps[whole.values > 0])
+    late = again.values[of_new][-max(3, int(of_new.sum()) // 3) :]
+    if len(late) < 3 or len(np.unique(size.values)) > SIZES:
+        return 0.0
+    return float(np.median(late)) - equal.late(3).median(0.0)
