@@ -87,12 +87,13 @@ def _tell(
 
 
 class Clippings:
-    """Enters two invariants at each clipping by ``clip_grad_norm_``, with a limit, of gradients of the model.
+    """Enters invariants at each clipping by ``clip_grad_norm_``, with a limit, of gradients of the model.
 
     It keeps the norm of all gradients before the clipping, too, which torch has computed for that.
 
     ``clipped_after_backward``: a backward pass has come since the optimizer's last step. Before it there is nothing to
-    limit yet, and after the step it is too late. ``clipped_after_unscaling``, in the step of a scaled loss: a limit on
+    limit yet, and after the step it is too late. ``clipped_gradients_exist``: what is clipped is the model's, or has
+    gradients at least, as another model's have. ``clipped_after_unscaling``, in the step of a scaled loss: a limit on
     the norm of scaled gradients is one on the others that is smaller by the scale, and changes with it.
     """
 
@@ -142,7 +143,13 @@ class Clippings:
     def _see(self, parameters: Sequence[Any], max_norm: float, total_norm: Any) -> None:
         with self._stopwatch, self._isolation.guard("watching the clipping of gradients"):
             passes = self._passes
-            if not math.isfinite(max_norm) or not any(id(one) in self._parameters for one in parameters):
+            if not math.isfinite(max_norm):
+                return
+            is_ours = any(id(one) in self._parameters for one in parameters)
+            if is_ours or all(getattr(one, "is_leaf", False) and one.grad is None for one in parameters):
+                where = "" if is_ours else f"clip_grad_norm_ with max_norm={max_norm:g}"
+                self._invariants.check("clipped_gradients_exist", self._step(), broken=not is_ours, where=where)
+            if not is_ours:
                 return
             if passes.are_seen:
                 self._invariants.check("clipped_after_backward", self._step(), broken=not passes.passes)

@@ -136,6 +136,13 @@ INVARIANTS: Final = (
         share=0.8,
     ),
     Invariant(
+        "clipped_gradients_exist",
+        "what the loop clips has gradients",
+        "gradients were clipped of parameters that have none and are not the model's, as those of a frozen copy",
+        breaks=3,
+        share=0.8,
+    ),
+    Invariant(
         "clipped_after_unscaling",
         "gradients are clipped without the loss scale of a GradScaler",
         "gradients were clipped while they still held the loss scale, so that the limit is smaller by that factor; "

@@ -17,6 +17,12 @@ SAME = 0.1
 """Share of its first spread over a batch below which an output hardly depends on the row."""
 FLAT = 0.02
 """Share of the targets' spread below which outputs say nothing of them, even where they fall and rise with them."""
+LITTLE_GAINED = 0.6
+"""Share of a constant output's loss above which little was gained over it."""
+LARGE = 0.1
+"""Update ratio of a step that may kill units by itself."""
+BEGAN, DIED = 0.2, 0.6
+"""Shares of a layer's units that are dead at first, and at the end, where a penalty kills them."""
 NEARLY_SAME = 0.25
 """The same below which it may be that it does not, if what is behind it is given far more than it puts out."""
 NOISE = 0.02
@@ -94,6 +100,30 @@ def add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
             f"beside {deviation.last:.2g} between them, in a loss with other terms than the comparison",
             since=int(spread.steps[0]),
         )
+
+
+def add_dying_units(argument: Argument, evidence: Evidence, progress: Progress) -> None:
+    """Units that die one after the other by small steps, in a loss of several terms that stays near a constant's.
+
+    A penalty on what they put out is least where they put out nothing. Large steps kill units, too: see dead_units.
+    """
+    loss, ratio = evidence.facts.loss, evidence["update_ratio"].finite
+    floor = evidence["baseline_loss"].finite.median(0.0)
+    if loss is None or loss.terms < 2 or loss.reduction != "mean" or loss.factor != 1 or progress.points < TRIAL:
+        return
+    if adds_up_features(loss) or not 0 < floor * LITTLE_GAINED < progress.last or ratio.values.max(initial=0) > LARGE:
+        return
+    for name, series in evidence.of_tensors("dead_units").items():
+        share = series.finite.late().median()
+        if len(series) >= FEWEST and series.first < BEGAN and share > DIED:
+            argument.add(
+                0.55,
+                f"{share:.0%} of the units of {name} have died, {series.first:.0%} were dead at first, though no step "
+                f"was large, and the loss of {loss.terms} terms is {progress.last:.3g}, where a constant output alone "
+                f"has {floor:.3g}",
+                where=[name],
+            )
+            return
 
 
 def add_empty_code(argument: Argument, evidence: Evidence, progress: Progress) -> None:

@@ -15,6 +15,8 @@ NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
+FOUND = 0.2
+"""Share of the rare classes' rows from which a loss that weighs them has begun to find them."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
 
@@ -111,9 +113,9 @@ def class_imbalance(evidence: Evidence) -> Argument:
     predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
     late = predicted.late().median(0.0)
     few = minority.late(3).values
-    if late > 0.97:
+    if late > max(0.97, (1 + most) / 2):  # a perfect model predicts a class as often as it comes
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
-    elif len(few) >= 3 and float(np.mean(few)) < 0.5:
+    elif len(few) >= 3 and float(np.mean(few)) < (FOUND if _has_weights(evidence) else 0.5):
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif _comes_again(evidence):
         if most > FAR_RARER * least and _has_a_class_for_each_row(evidence):
@@ -131,6 +133,11 @@ def class_imbalance(evidence: Evidence) -> Argument:
             f"pos_weight: {weight:g} → {top.last / rare.last:.2g}, negatives over positives; or leave it out."
         )
     return argument
+
+
+def _has_weights(evidence: Evidence) -> bool:
+    """Whether the loss weighs its classes, and may make up for their shares."""
+    return evidence.facts.loss is not None and evidence.facts.loss.weighted
 
 
 def _weight_of_rare(evidence: Evidence) -> float:

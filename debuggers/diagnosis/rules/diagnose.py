@@ -144,7 +144,12 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "stopped_too_early",
     ),
     "no_update": (*_STUCK, "unbroken_symmetry", "target_out_of_range", "inputs_not_normalized", "dead_units"),
-    "wrong_mode": ("overfitting", *_TOO_LARGE, "learning_rate_too_high"),
+    "wrong_mode": (
+        "overfitting",
+        *_TOO_LARGE,
+        "learning_rate_too_high",
+        "vanishing_gradients",  # batch norms that scale nothing
+    ),
     "clipping_too_strong": (
         "learning_rate_too_low",
         "stopped_too_early",

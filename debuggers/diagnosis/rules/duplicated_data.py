@@ -164,6 +164,10 @@ def _few_rows(evidence: Evidence, rows: float) -> str | None:
         return None
     is_little = rows < seen.rows < min(FEW_BATCHES * rows, FULL_BATCH_FROM)
     text = f"batches of {rows:.0f} rows are drawn from about {seen.rows:.0f}, each of which came {seen.each:.0f} times"
+    again = evidence["inputs/repeated"]
+    are_same = len(again) > 0 and again.late().median() == 1 and rows < seen.rows < FULL_BATCH_FROM
+    if are_same and _is_known(evidence) and _trained_weights(evidence) > BY_HEART * seen.rows * _of_a_row(evidence):
+        return f"{text}, in the same batches, until they are known by heart"
     return text if is_little else None
 
 

@@ -121,6 +121,15 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
             )
             argument.advice = "Clip after loss.backward() and right before optimizer.step()."
             return argument
+        if invariant.name == "clipped_gradients_exist" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            argument.add(
+                CERTAIN,
+                f"{invariant.where} was called {invariant.broken} times with parameters that have no gradients and are "
+                "none of the model's, such as a frozen copy's",
+                since=invariant.first_step,
+            )
+            argument.advice = "Clip the parameters that the optimizer holds: clip_grad_norm_(model.parameters(), …)."
+            return argument
     if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5:
         return argument
     progress, largest, typical = progress_of(evidence), float(norms.values.max()), norms.median()

@@ -7,7 +7,7 @@ from tracker_adapters.wording import some_of
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behind_trained, untouched
 from debuggers.diagnosis.derived.roles import ALL, share_of, with_role
-from debuggers.diagnosis.derived.updates import SMALL_RATIO
+from debuggers.diagnosis.derived.updates import SMALL_RATIO, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
 
@@ -15,6 +15,8 @@ FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
 FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
+STOOD = 0.03
+"""Share of their size that all updates of weights come to, below which they have stood still."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
 
@@ -82,12 +84,20 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
     elif not is_random and progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-    typical = evidence["update_ratio"].finite.median(SMALL_RATIO)
-    if gets_nowhere and typical < SMALL_RATIO:
-        argument.against(MODERATE, f"a step changes the others by {typical:.1g} of their size: they stand still, too")
+    if gets_nowhere:
+        _weigh_the_others(argument, evidence)
     if evidence.facts.trained_in_parts:
         argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
     return argument
+
+
+def _weigh_the_others(argument: Argument, evidence: Evidence) -> None:
+    """What is trained, and gets nowhere, may stand still itself."""
+    typical, way = evidence["update_ratio"].finite.median(SMALL_RATIO), travelled(evidence)
+    if typical < SMALL_RATIO:
+        argument.against(MODERATE, f"a step changes the others by {typical:.1g} of their size: they stand still, too")
+    elif 0 < way < STOOD:
+        argument.against(STRONG, f"all updates of the others come to {way:.1%} of their size: they stand still, too")
 
 
 def _add_switched_off(argument: Argument, evidence: Evidence, names: Sequence[str]) -> bool:

@@ -5,6 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.other_terms import (
     add_constant_outputs,
+    add_dying_units,
     add_empty_code,
     add_held_weights,
     add_other_term,
@@ -86,6 +87,7 @@ def over_regularized(evidence: Evidence) -> Argument:
         )
     drops = _add_dropout(argument, evidence, progress, gets_nowhere=gets_nowhere)
     add_other_term(argument, evidence)
+    add_dying_units(argument, evidence, progress)
     add_constant_outputs(argument, evidence)
     add_empty_code(argument, evidence, progress)
     add_held_weights(argument, evidence)

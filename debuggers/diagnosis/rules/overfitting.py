@@ -64,6 +64,8 @@ def overfitting(evidence: Evidence) -> Argument:
             f"at the end it is {last / max(progress.last, 1e-12):.1f} times the training loss",
             since=step,
         )
+        if last > FAR_ABOVE * progress.last and (known := _few_known_rows(evidence)) is not None:
+            argument.add(MODERATE, known)
     # A distance alone is that of any set that is learnt well: it has to grow, or nothing is left of the training loss.
     has_turned = (later >= 1 and last - low > _swing(validation)) or last > FAR_ABOVE * progress.last
     is_far = comparable and progress.last < 0.3 * level and gap > 3 * GAP
@@ -88,7 +90,7 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
     Or outputs that are far less sure in a call without gradients than in training: the loss of a model that is no surer
     than it is right is its entropy, and one that overfits is surer.
     """
-    seen, again = visits(evidence), evidence["inputs/repeated"]
+    seen = visits(evidence)
     known = len(evidence["baseline_loss"]) > 0 and progress.learnt > 0.95
     if seen is None or not known or seen.each < MANY_VISITS:
         return argument
@@ -106,23 +108,29 @@ def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Arg
             since=int(entropy.steps[-1]),
         )
     argument.advice = "Train on more rows, and pass session.validation(loss) of others: what is learnt is these rows."
-    if seen.rows > FEW_ROWS:
-        return argument
+    if (few := _few_known_rows(evidence)) is not None:
+        argument.add(0.6, f"{few}: the training loss is at {progress.last:.2g}")
+    return argument
+
+
+def _few_known_rows(evidence: Evidence) -> str | None:
+    """What to say of a handful of rows, where a model has weights enough to keep each of them; None of others."""
+    seen, again = visits(evidence), evidence["inputs/repeated"]
+    if seen is None or seen.each < MANY_VISITS or seen.rows > FEW_ROWS:
+        return None
     same = evidence["inputs/duplicates"].values
     if len(same) and float(np.median(same)) > RECUR:  # the data have a row several times: those not seen have it, too
-        return argument
+        return None
     if are_codes(evidence):  # there may be no others
-        return argument
+        return None
     if not len(again) or float(np.mean(again.values[1:])) > 0.5:  # one batch over and over is a trial of the loop
-        return argument
+        return None
     size = sum(float(np.prod(one.shape)) for one in evidence.facts.parameters if one.role == "trained")
-    if size > min(CAPACITY, CAPACITY_OF_A_TARGET * _targets_of_a_row(evidence)) * seen.rows:
-        argument.add(
-            0.6,
-            f"about {seen.rows:.0f} rows have come {seen.each:.0f} times each, and {size:,.0f} weights have learnt "
-            f"them by heart: the training loss is at {progress.last:.2g}",
-        )
-    return argument
+    if size <= min(CAPACITY, CAPACITY_OF_A_TARGET * _targets_of_a_row(evidence)) * seen.rows:
+        return None
+    return (
+        f"about {seen.rows:.0f} rows have come {seen.each:.0f} times each, and {size:,.0f} weights know them by heart"
+    )
 
 
 def _targets_of_a_row(evidence: Evidence) -> float:

@@ -125,7 +125,8 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 f"{later:.2g}, and the loss went from {progress.first:.3g} to {progress.last:.3g}",
                 since=int(loss.steps[0]),
             )
-        if adaptive and SUDDEN < first < LARGE_RATIO and argument.cause is None and progress.learnt < LEARNT:
+        is_sudden = SUDDEN < first < LARGE_RATIO and progress.learnt < LEARNT and _attends_at_first(evidence)
+        if adaptive and is_sudden and argument.cause is None:
             argument.add(
                 0.5,
                 f"the first updates change weights by {first:.2g} of their size, {first / HEALTHY_RATIO:.0f} times "
@@ -139,6 +140,13 @@ def missing_warmup(evidence: Evidence) -> Argument:
         "(torch.optim.lr_scheduler.LinearLR)."
     )
     return argument
+
+
+def _attends_at_first(evidence: Evidence) -> bool:
+    """Whether a layer of attention is among what is trained in the first step, and not thawed later."""
+    names, updates = attention_layers(evidence.facts.layers), evidence.of_tensors("parameter_update_ratio")
+    begins = [one.first_step for name, one in updates.items() if name.startswith(tuple(f"{n}." for n in names))]
+    return not begins or min(begins) <= int(evidence["loss"].steps[0])
 
 
 def _trains_attention(evidence: Evidence) -> bool:

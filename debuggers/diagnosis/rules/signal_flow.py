@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.initial_weights import gains
+from debuggers.diagnosis.derived.initial_weights import RECURRENT, gains
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import LITTLE, progress_of
 from debuggers.diagnosis.series import Series
 
 DECAY = 1e-3
@@ -18,6 +18,13 @@ GROWTH = 70.0
 """The same above which they explode (AutoTrainer)."""
 LARGE = 1e3
 """A norm of all gradients that no usual network begins with."""
+BEGINNING = 5
+"""Steps at which gradients may be large because nothing is learnt yet."""
+FEWEST_NORMS = 30
+"""Norms of which a median is what is usual."""
+HIGH, HIGHEST, SEVERAL = 10.0, 15.0, 3
+"""Times its median to which a recurrence's norm jumps, at how many steps, and at one of them: in the zoo's sound
+trainings that have learnt little, it jumps at two steps at most."""
 JUMP = 50.0
 """Times its median, or its first values, from which the norm of the gradients explodes at single steps."""
 _FLOAT32 = float(np.finfo(np.float32).eps)
@@ -146,6 +153,26 @@ def _start(norms: npt.NDArray[np.float64]) -> float:
     return float(np.median(norms[:5]))
 
 
+def _jumps(norms: Series) -> tuple[int, str] | None:
+    """The first step of several at which the norm jumps after the first updates, as at the cliffs of a recurrence.
+
+    Where a state is multiplied with the same matrix at each position, the loss has walls from which a step throws the
+    weights far away (Pascanu et al. 2013).
+    """
+    later = norms.values[BEGINNING:]
+    if len(later) < FEWEST_NORMS:
+        return None
+    middle = float(np.median(later))
+    high = np.flatnonzero(later > HIGH * middle)
+    if len(high) < SEVERAL or float(later.max()) <= HIGHEST * middle:
+        return None
+    step = int(norms.steps[BEGINNING + high[0]])
+    return step, (
+        f"the gradients' norm jumps at {len(high)} steps to more than {HIGH:.0f} times its median, {middle:.2g}, and "
+        f"to {later.max():.3g} once"
+    )
+
+
 def exploding_gradients(evidence: Evidence) -> Argument:
     """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps."""
     argument = Argument("exploding_gradients")
@@ -187,11 +214,9 @@ def exploding_gradients(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"the gradients' norm is {start:.2g} from step {since} on", since=since)
     if found := evidence.found("exploding_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
-    recurrent = [
-        layer
-        for layer in evidence.facts.layers
-        if layer.kind in ("RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell")
-    ]
+    recurrent = [layer for layer in evidence.facts.layers if layer.kind in RECURRENT]
+    if recurrent and progress is not None and progress.learnt < LITTLE and (spikes := _jumps(norms)) is not None:
+        argument.add(MODERATE, spikes[1], since=spikes[0])
     if argument.cause is not None and recurrent and not evidence.facts.clips:
         argument.add(
             MODERATE, f"{recurrent[0].name or 'the model'} is recurrent ({recurrent[0].kind}), and nothing clips"

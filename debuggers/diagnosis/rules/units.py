@@ -22,6 +22,8 @@ FEWEST = 5
 NEARLY_ALL = 0.9
 """Share of a layer's units, or of its outputs from the first step on, from which what is left can do next to nothing,
 whatever was learnt all the same: in the zoo's sound trainings, up to 0.75 of a layer's units die."""
+HOLDS = 3.0
+"""Size of the bias of all gates from which a sigmoid is within a twentieth of its bounds."""
 NOTHING = 0.05
 """Share of what there is to learn, below which nothing was."""
 LOW_BIAS = -0.5
@@ -190,8 +192,32 @@ def saturated_units(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
         elif progress is not None and progress.learnt > 0.7 and not large and not always:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+    if argument.cause is None and (gates := _held_gates(evidence)) is not None:
+        argument.add(0.6, gates[1], since=0, where=[gates[0]])
     argument.advice = (
         "Use smaller initial weights (xavier_normal_ with the activation's gain), "
         "normalise before it, or lower the learning rate."
     )
     return argument
+
+
+def _held_gates(evidence: Evidence) -> tuple[str, str] | None:
+    """The bias of a recurrent layer that holds all of its gates at their bounds from the first step on.
+
+    A bias of 1 or 2 in the forget gate alone is usual (Jozefowicz et al. 2015): a quarter of that in the mean of all.
+    """
+    known = {one.name: one for one in evidence.facts.parameters}
+    for layer in evidence.facts.layers:
+        if layer.kind not in ("LSTM", "GRU", "LSTMCell", "GRUCell"):
+            continue
+        for name, one in known.items():
+            other = known.get(name.replace("bias_ih", "bias_hh"))
+            if not name.startswith(f"{layer.name}.bias_ih") or other is None:
+                continue
+            total = one.mean + other.mean
+            if abs(total) > HOLDS and one.std + other.std < abs(total) / HOLDS:
+                return name, (
+                    f"the biases of all gates of {layer.name} are {total:.2g} at first, of which a sigmoid makes "
+                    f"{1 / (1 + np.exp(-total)):.3f}, whatever comes in"
+                )
+    return None

@@ -118,6 +118,16 @@ def test_nothing_is_said_of_a_loop_that_does_not_clip_or_clips_another_model():
     assert checks(trained(lambda *_: torch.nn.utils.clip_grad_norm_(other.parameters(), 0.5))) is None
 
 
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_copy_without_gradients_is_clipped_in_vain(is_copy):
+    other = torch.nn.Linear(4, 1)
+    other.weight.grad = None if is_copy else torch.ones(1, 4)
+    session = trained(lambda *_: torch.nn.utils.clip_grad_norm_(other.parameters(), 0.5), scale=1.0)
+    found = [one for one in session.report().findings if one.kind == "clipped_gradients_exist"]
+    assert [(one.step, one.steps, one.level) for one in found] == [(0, 5, "warning")] * is_copy
+    assert ("clipping_ineffective" in [one.code for one in session.report().causes]) == is_copy
+
+
 IN_TIME = "clipped_after_backward"
 
 

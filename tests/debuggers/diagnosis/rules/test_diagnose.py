@@ -246,3 +246,13 @@ def test_causes_that_lead_to_one_another_in_a_circle_are_named(monkeypatch):
 def test_a_run_of_few_steps_has_no_cause_in_its_course(steps):
     loss = Series(np.arange(steps), np.linspace(1, 0.9, steps))
     assert diagnose(Evidence(series={"loss": loss})) == ()
+
+
+def test_batch_norms_that_scale_nothing_in_eval_mode_let_gradients_vanish(monkeypatch):
+    rules = (
+        lambda _: Argument("wrong_mode").add(0.85, "a sign", since=0),
+        lambda _: Argument("vanishing_gradients").add(0.95, "a sign", since=0),
+    )
+    monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", rules)
+
+    assert [cause.code for cause in diagnose(Evidence())] == ["wrong_mode", "vanishing_gradients"]

@@ -193,3 +193,23 @@ def test_the_places_of_a_small_world_are_visited_again(places, agree, found):
     causes = diagnose(Evidence(series=series, facts=Facts(steps=60, inputs=BatchFacts(shape=(48, 2)))))
 
     assert [cause.code for cause in causes] == found
+
+
+@pytest.mark.parametrize(("again", "last", "found"), [
+    (1.0, 0.02, ["duplicated_data"]), (0.0, 0.02, []), (1.0, 0.2, []),
+])  # fmt: skip
+def test_a_few_batches_that_come_in_turn_are_known_by_heart_at_last(again, last, found):
+    """Three of 16 rows; drawn anew from the 48, they are what there is to learn."""
+    facts = Facts(
+        steps=60,
+        inputs=BatchFacts(shape=(16, 9)),
+        targets=BatchFacts(shape=(16,)),
+        parameters=(ParameterFacts(name="fc.weight", shape=(25, 10), std=0.2),),
+        loss=LossFacts(kind="cross_entropy", reduction="mean"),
+    )
+    values = {"loss": np.geomspace(2.3, last, 60), "baseline_loss": 2.3, "inputs/batch_size": 16.0,
+              "inputs/duplicates": 0.0, "inputs/repeated": np.r_[np.zeros(8), np.full(52, again)],
+              "inputs/repeated_rows": np.r_[0.0, 0.0, 0.0, np.ones(57)], "inputs/rows_so_far": 48.0}  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    codes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
+    assert [code for code in codes if code == "duplicated_data"] == found

@@ -178,3 +178,19 @@ def test_a_decay_that_outweighs_the_gradients_from_the_first_step_is_named(first
     cosine, loss = np.r_[first, np.full(STEPS - 1, later)], np.geomspace(2.3, 0.2, STEPS)
     causes = diagnose(evidence(facts=facts, loss=loss, decay_cosine=cosine))
     assert [cause.code for cause in causes] == ["over_regularized"] * is_one
+
+
+@pytest.mark.parametrize(
+    ("share", "ratio", "last", "terms", "is_one"),
+    [(0.65, 0.01, 0.05, 2, True), (0.55, 0.01, 0.05, 2, False), (0.65, 0.2, 0.05, 2, False),
+     (0.65, 0.01, 0.03, 2, False), (0.65, 0.01, 0.05, 1, False)],
+)  # fmt: skip
+def test_units_that_die_by_small_steps_beside_another_term_are_killed_by_it(share, ratio, last, terms, is_one):
+    """An error of a constant output is 0.07, of which six tenths are 0.042."""
+    steps = np.arange(LONG)
+    values = {"loss": np.linspace(0.1, last, LONG), "baseline_loss": np.full(LONG, 0.07),
+              "update_ratio": np.full(LONG, ratio)}  # fmt: skip
+    series = {name: Series(steps, one) for name, one in values.items()}
+    tensors = {"dead_units": {"act": Series(steps, np.r_[0.1, np.full(LONG - 1, share)])}}
+    found = diagnose(Evidence(series=series, tensors=tensors, facts=of_loss(kind="mse", terms=terms)))
+    assert ("over_regularized" in [cause.code for cause in found]) == is_one

@@ -475,3 +475,18 @@ def test_frozen_weights_that_nothing_ever_trained_are_named_although_much_is_lea
     causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
 
     assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("ratio", "is_one"), [(1.5e-4, False), (1.5e-3, True)])
+def test_a_frozen_body_says_little_where_all_steps_of_the_others_come_to_nothing(ratio, is_one):
+    """160 steps of 1.5e-4, each to another side, come to 0.2 % of the weights."""
+    body = ParameterFacts(name="body.weight", shape=(64, 64), std=0.2, role="frozen")
+    head = ParameterFacts(name="head.weight", shape=(9, 64), std=0.07)
+    facts = Facts(steps=160, last_step=159, parameters=(body, head), loss=LossFacts(kind="cross_entropy"))
+    values = {"loss": 2.3 - 1e-3 * np.arange(160) / 160, "update_ratio": ratio, "baseline_loss": 2.3,
+              "gradient_cosine": 0.5}  # fmt: skip
+    series = {
+        name: Series(np.arange(160), np.broadcast_to(np.float64(one), 160).copy()) for name, one in values.items()
+    }
+    causes = diagnose(Evidence(series=series, facts=facts))
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one

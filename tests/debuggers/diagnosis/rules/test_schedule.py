@@ -167,3 +167,20 @@ def test_a_short_training_whose_every_validation_was_the_best_was_stopped(steps,
     series["validation/loss"] = Series(np.linspace(9, steps - 1, len(validations)).astype(int), np.array(validations))
     found = Evidence(series=series, facts=Facts(steps=steps, loss=LossFacts(kind="cross_entropy", reduction="mean")))
     assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("thawed_at", "is_one"), [(0, True), (20, False)])
+def test_a_head_whose_body_is_thawed_later_may_take_large_first_steps(thawed_at, is_one):
+    facts = Facts(
+        steps=STEPS, optimizer="Adam", loss=LossFacts(kind="cross_entropy", reduction="mean"),
+        layers=(LayerFacts(name="attention", kind="MultiheadAttention"), LayerFacts(name="norm", kind="LayerNorm")),
+    )  # fmt: skip
+    values = {"loss": np.geomspace(2.3, 0.9, STEPS), "baseline_loss": np.full(STEPS, 2.3),
+              "update_ratio": np.geomspace(0.06, 0.005, STEPS)}  # fmt: skip
+    series = {name: Series(np.arange(STEPS), one) for name, one in values.items()}
+    updates = {
+        "head.weight": Series(np.arange(STEPS), np.full(STEPS, 0.06)),
+        "attention.in_proj_weight": Series(np.arange(thawed_at, STEPS), np.full(STEPS - thawed_at, 0.01)),
+    }
+    found = Evidence(series=series, tensors={"parameter_update_ratio": updates}, facts=facts)
+    assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one

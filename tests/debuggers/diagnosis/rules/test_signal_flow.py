@@ -107,3 +107,21 @@ def test_a_table_of_which_a_batch_reads_few_rows_is_no_first_layer(kind, is_one)
     tensors = {"gradient_rms": {f"{name}.weight": np.full(STEPS, size) for name, size in sizes.items()}}
     found = evidence(facts=facts, loss=np.linspace(2.3, 2.2, STEPS), tensors=tensors)
     assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(
+    ("kind", "jumps", "last", "is_one"),
+    [("RNN", 3, 2.1, True), ("RNN", 2, 2.1, False), ("Linear", 3, 2.1, False), ("RNN", 3, 1.5, False)],
+)
+def test_a_recurrence_whose_gradients_jump_several_times_explodes_where_little_is_learnt(kind, jumps, last, is_one):
+    """To 16 times their median; the first five steps say nothing."""
+    norms = np.ones(STEPS)
+    norms[[2, *range(10, 10 + jumps)]] = 16.0
+    facts = Facts(
+        steps=STEPS, layers=(LayerFacts(name="0", kind=kind),), loss=LossFacts(kind="cross_entropy", reduction="mean")
+    )
+    found = evidence(
+        facts=facts, loss=np.linspace(2.3, last, STEPS), baseline_loss=np.full(STEPS, 2.3),
+        **{"total_norm/gradients": norms},
+    )  # fmt: skip
+    assert ("exploding_gradients" in [cause.code for cause in diagnose(found)]) == is_one
