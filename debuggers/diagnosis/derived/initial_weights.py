@@ -15,6 +15,9 @@ WITHIN = 3.0
 """Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
 SAMPLED = 512
 """Elements of a weight, about, of which its mean and deviation are known."""
+_SCHEMES = ("torch", "xavier", "normal")
+_OF_NORMAL, _OF_UNIFORM = 0.5, 0.2
+"""Variance of the deviation of n values, times n and over its square: a quarter of their kurtosis less one."""
 _WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
 """How the names of classes begin that multiply what enters with their parameters of several dimensions."""
 _A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
@@ -92,36 +95,52 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
 
 
 def untouched(evidence: Evidence) -> list[str]:
-    """The frozen weights, where each of them is as PyTorch's layers are made: nothing has ever trained them; else [].
+    """The frozen weights, where each of them is as a usual initialisation draws it: nothing ever trained them; else [].
 
     Of what another training left, hardly a weight has the mean and the deviation that it was drawn with. A single small
     one may have them by chance, because a sample of few elements has large errors.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
-    are_new = all(_is_as_made(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen)
+    named = [(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen]
+    are_new = any(all(_is_drawn(one, kind, scheme) for one, kind in named) for scheme in _SCHEMES)
     are_enough = sum(float(np.prod(one.shape)) for one in frozen) >= SAMPLED
     return [one.name for one in frozen] if are_new and (len(frozen) > 1 or are_enough) else []
 
 
-def _is_as_made(one: ParameterFacts, kind: str) -> bool:
-    """Whether a weight has the mean and the deviation that its layer's constructor draws it with.
+def _is_drawn(one: ParameterFacts, kind: str, scheme: str) -> bool:
+    """Whether a weight has the mean and the deviation that an initialisation draws it with.
 
-    Embeddings are normal. All others are uniform, up to one over the root of their fan-in, or of the hidden size in a
-    recurrent layer. The sample of n has a mean within their deviation over √n and, since the kurtosis is 3 or 9/5, a
-    deviation within √(0.5/n) or √(0.2/n) of it.
+    The sample of n has a mean within their deviation over √n and, since the kurtosis is 3 of a normal and 9/5 of a
+    uniform distribution, a deviation within √(0.5/n) or √(0.2/n) of it.
     """
-    if kind == "Embedding":
-        usual, spread = 1.0, 0.5
-    elif kind.startswith(("Linear", "Conv")):
-        usual, spread = 1 / float(np.sqrt(3 * np.prod(one.shape[1:]))), 0.2
-    elif kind in RECURRENT:
-        usual, spread = float(np.sqrt(RECURRENT[kind] / (3 * one.shape[0]))), 0.2
-    else:
+    usual, spread = _drawn_with(one, kind, scheme)
+    if not usual or not one.is_sampled:
         return False
     count = min(SAMPLED, int(np.prod(one.shape)))
     errors = abs(one.std / usual - 1) / np.sqrt(spread / count), abs(one.mean) / usual * np.sqrt(count)
-    return bool(one.is_sampled and max(errors) < WITHIN)
+    return bool(max(errors) < WITHIN)
+
+
+def _drawn_with(one: ParameterFacts, kind: str, scheme: str) -> tuple[float, float]:
+    """The deviation that a weight is drawn with, and a quarter of its kurtosis less one; 0 where that is not known.
+
+    PyTorch's own: embeddings are normal, all others uniform, up to one over the root of their fan-in, or of the hidden
+    size in a recurrent layer; attention's are Xavier's. Others draw all with Xavier's, as ``torch.nn.Transformer``, or
+    normal ones of 0.02, as transformers since BERT (Devlin et al. 2019).
+    """
+    has_fan = kind.startswith(("Linear", "Conv", "NonDynamicallyQuantizableLinear", "MultiheadAttention"))
+    fields = float(np.prod(one.shape[2:]))
+    xavier = float(np.sqrt(2 / ((one.shape[0] + one.shape[1]) * fields)))
+    if scheme == "normal":
+        return (0.02 if has_fan or kind == "Embedding" else 0.0), _OF_NORMAL
+    if kind == "Embedding":
+        return 1.0, _OF_NORMAL
+    if kind in RECURRENT:
+        return float(np.sqrt(RECURRENT[kind] / (3 * one.shape[0]))), _OF_UNIFORM
+    if kind == "MultiheadAttention" or (has_fan and scheme == "xavier"):
+        return xavier, _OF_UNIFORM
+    return (1 / float(np.sqrt(3 * np.prod(one.shape[1:]))) if has_fan else 0.0), _OF_UNIFORM
 
 
 def new_behind_trained(evidence: Evidence) -> str:
@@ -141,7 +160,8 @@ def new_behind_trained(evidence: Evidence) -> str:
             return found
         if one.role != "frozen":
             continue
-        is_new = _is_as_made(one, kinds.get(one.name.rpartition(".")[0], ""))
+        kind = kinds.get(one.name.rpartition(".")[0], "")
+        is_new = _is_drawn(one, kind, "torch") or _is_drawn(one, kind, "normal")
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
     return found if found and found == weights[-1].name else ""

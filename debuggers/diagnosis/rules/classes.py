@@ -15,7 +15,7 @@ NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
-FOUND = 0.2
+FOUND = 0.1
 """Share of the rare classes' rows from which a loss that weighs them has begun to find them."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""

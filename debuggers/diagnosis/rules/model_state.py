@@ -9,7 +9,7 @@ from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behin
 from debuggers.diagnosis.derived.roles import ALL, share_of, with_role
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, travelled
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import LITTLE, progress_of
+from debuggers.diagnosis.progress import LITTLE, Progress, progress_of
 
 FEWEST_STEPS = 100
 """Steps after which a loss that has hardly fallen says that training gets nowhere."""
@@ -41,18 +41,11 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         "Unfreeze them if that is not intended: for p in model.parameters(): "
         "p.requires_grad_(True), before the optimizer is made."
     )
-    new = new_behind_trained(evidence) if progress.learnt < LITTLE and progress.points >= FEWEST_STEPS else ""
-    if new:
-        argument.add(
-            0.6,
-            f"{new} is frozen as PyTorch initialised it, behind layers that were trained, and the loss fell by "
-            f"{progress.fell:.0%} only: it is new, and was to be trained",
-            where=[new],
-        )
+    matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
+    new = _add_new(argument, evidence, progress, matrices)
     if share < SOME:
         return argument
     fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
-    matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
     weight = MODERATE if gets_nowhere else WEAK
@@ -82,13 +75,28 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         and progress.points >= FEWEST_STEPS
     ):
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
-    elif not is_random and progress.learnt > 0.5:
+    elif not (is_random or new) and progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     if gets_nowhere:
         _weigh_the_others(argument, evidence)
     if evidence.facts.trained_in_parts:
         argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
     return argument
+
+
+def _add_new(argument: Argument, evidence: Evidence, progress: Progress, matrices: Sequence[str]) -> bool:
+    """Adds a layer that is new behind trained ones; where much was learnt, one of several may look so by chance."""
+    new = new_behind_trained(evidence) if progress.points >= FEWEST_STEPS else ""
+    if not new or (progress.learnt >= LITTLE and new not in matrices[-1:]):
+        return False
+    little = f", and the loss fell by {progress.fell:.0%} only" if progress.learnt < LITTLE else ""
+    argument.add(
+        0.6,
+        f"{new} is frozen as it was initialised, behind layers that were trained{little}: it is new, and was to be "
+        "trained",
+        where=[new],
+    )
+    return True
 
 
 def _weigh_the_others(argument: Argument, evidence: Evidence) -> None:

@@ -230,7 +230,7 @@ def test_a_new_layer_that_is_frozen_with_the_trained_body_before_it_was_to_be_tr
     assert [cause.code for cause in diagnose(found)] == ["frozen_parameters"] * is_one
 
 
-@pytest.mark.parametrize(("deviation", "last", "is_one"), [(1.0, 1.8, True), (1.2, 1.8, False), (1.0, 0.3, False)])
+@pytest.mark.parametrize(("deviation", "last", "is_one"), [(1.0, 1.8, True), (1.2, 1.8, False), (1.0, 0.3, True)])
 def test_a_new_head_that_is_frozen_with_its_body_was_to_be_trained(deviation, last, is_one):
     """Biases are trained; gradients of the body are left over from its own training."""
     shapes = {"0": ((64, 64), 1.3), "1": ((10, 64), deviation)}
@@ -490,3 +490,19 @@ def test_a_frozen_body_says_little_where_all_steps_of_the_others_come_to_nothing
     }
     causes = diagnose(Evidence(series=series, facts=facts))
     assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("deviation", "scheme", "is_one"), [(1.0, 0.02, True), (1.2, 0.02, False), (1.0, 0.03, False)])
+def test_a_frozen_body_of_a_configuration_was_never_loaded(deviation, scheme, is_one):
+    """Normal weights of 0.02, as transformers begin with; a checkpoint's are others."""
+    body = [
+        ParameterFacts(name=name, shape=shape, std=times * scheme, role="frozen")
+        for name, shape, times in (("embed.weight", (90, 32), 1.0), ("fc.weight", (128, 32), deviation))
+    ]
+    layers = (LayerFacts(name="embed", kind="Embedding"), LayerFacts(name="fc", kind="Linear"))
+    head = ParameterFacts(name="head.weight", shape=(9, 128), std=0.05)
+    facts = Facts(steps=200, last_step=199, parameters=(*body, head), layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
+    causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
