@@ -135,7 +135,7 @@ class BatchSignals:
                 values["counts"] = self._seen.columns.counts
             if self._seen.columns.values is not None:
                 values["values"] = self._seen.columns.values
-        loss = self._loss_kind, self._loss_limit
+        loss = (self._loss_kind if self._compares_classes() else "contrast"), self._loss_limit
         self.forget()
         if values:
             deferred = DeferredValues(values)
@@ -228,6 +228,13 @@ class BatchSignals:
     def _has_classes(self, aligned: Aligned) -> bool:
         """Whether outputs are what the loss chooses from: a contrastive loss has made similarities of embeddings."""
         return not aligned.by_class or self._loss_classes in (0, aligned.outputs.shape[1])
+
+    def _compares_classes(self) -> bool:
+        """Whether what is told of a loss of classes are its classes: labels may say which rows are alike instead."""
+        held, goals = self._seen.held, self._seen.goals
+        if held is None or goals is None or not self._loss_classes or goals.is_floating_point():
+            return True
+        return goals.ndim >= held[0].ndim or held[0].ndim < 2 or self._loss_classes == held[0].shape[1]
 
     def _hold(self, output: torch.Tensor) -> tuple[torch.Tensor, int] | None:
         if output.numel() <= MOST_HELD:

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
@@ -15,8 +16,6 @@ NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
-FOUND = 0.1
-"""Share of the rare classes' rows from which a loss that weighs them has begun to find them."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
 
@@ -115,7 +114,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     few = minority.late(3).values
     if late > max(0.97, (1 + most) / 2):  # a perfect model predicts a class as often as it comes
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
-    elif len(few) >= 3 and float(np.mean(few)) < (FOUND if _has_weights(evidence) else 0.5):
+    elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not _makes_up(evidence, few):
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif _comes_again(evidence):
         if most > FAR_RARER * least and _has_a_class_for_each_row(evidence):
@@ -135,9 +134,11 @@ def class_imbalance(evidence: Evidence) -> Argument:
     return argument
 
 
-def _has_weights(evidence: Evidence) -> bool:
-    """Whether the loss weighs its classes, and may make up for their shares."""
-    return evidence.facts.loss is not None and evidence.facts.loss.weighted
+def _makes_up(evidence: Evidence, late: npt.NDArray[np.float64]) -> bool:
+    """Whether the loss weighs its classes, and more and more rows of the rare ones are found."""
+    loss, minority = evidence.facts.loss, evidence["minority_accuracy"].finite.values
+    before = minority[len(minority) // 3 : -len(late)]
+    return loss is not None and loss.weighted and len(before) > 0 and bool(np.mean(late) > np.mean(before))
 
 
 def _weight_of_rare(evidence: Evidence) -> float:

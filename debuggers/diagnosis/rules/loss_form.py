@@ -37,6 +37,8 @@ _PICKS = (
     *("Reshape", "Clone", "AsStrided"),
 )
 """Operators that keep the sign of what they are given; a division is one by a number of rows."""
+_ORDER = ("Index", "Sort", "Logcumsumexp", "Cumsum")
+"""How the names of operators begin that put a batch's outputs in an order."""
 NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
@@ -221,12 +223,15 @@ def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) ->
     """Outputs that come to vary against the targets: a loss of values that falls meanwhile has the wrong sign.
 
     A loss that is known and not negated falls only if outputs come nearer to the targets; of one with margins, what it
-    multiplies with may be the targets or their negative.
+    multiplies with may be the targets or their negative. One that is not known may put outputs in an order that falls
+    with the targets, as risks with the time of survival (Cox 1972).
     """
     correlation, progress = evidence["correlation"].finite, progress_of(evidence)
     if len(correlation) < FEWEST or progress is None or progress.last >= progress.first:
         return
     if loss.kind and loss.kind not in OF_MARGINS and not loss.negated:
+        return
+    if not loss.kind and any(node.startswith(_ORDER) for node in loss.nodes):
         return
     late = correlation.late(3).median()
     if late < -0.5 and late < correlation.first - 0.3:

@@ -64,3 +64,24 @@ def test_targets_are_seen_beside_penalties_but_not_beside_another_comparison(com
 
     assert evidence.facts.loss.terms == 2
     assert (len(evidence["correlation"]) > 0) == (not compares_twice)
+
+
+@pytest.mark.parametrize("chooses", [True, False])
+def test_labels_that_say_which_rows_are_alike_have_no_constant_output(chooses):
+    """A contrast chooses among the rows of a batch; its labels are of fewer classes than that."""
+    torch.manual_seed(0)
+    model = nn.Linear(6, 4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(12):
+            rows, labels = torch.rand(16, 6), torch.randint(4, (16,))
+            outputs = model(rows)
+            alike = functional.normalize((labels[:, None] == labels).float(), p=1, dim=1)
+            scores = outputs if chooses else outputs @ outputs.T
+            loss = functional.cross_entropy(scores, labels if chooses else alike)
+            optimizer.zero_grad()
+            loss.backward()
+            session.step(loss, inputs=rows, outputs=outputs, targets=labels)
+            optimizer.step()
+
+    assert (len(session.evidence()["baseline_loss"].finite) > 0) == chooses

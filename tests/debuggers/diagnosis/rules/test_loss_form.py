@@ -23,6 +23,14 @@ def test_outputs_that_come_to_vary_against_the_targets_show_a_flipped_sign(kind,
     assert ("flipped_loss_sign" in codes) == is_one
 
 
+def test_a_loss_that_puts_outputs_in_an_order_may_have_them_fall_with_the_targets():
+    found = evidence(
+        facts=of_loss(kind="", nodes=("MeanBackward0", "LogcumsumexpBackward0", "IndexBackward0")),
+        loss=np.linspace(3, 1, STEPS), correlation=np.linspace(0.1, -0.9, STEPS),
+    )  # fmt: skip
+    assert diagnose(found) == ()
+
+
 @pytest.mark.parametrize("negated", [True, False])
 def test_a_cosine_that_is_minimised_has_the_wrong_sign(negated):
     codes = [cause.code for cause in diagnose(evidence(facts=of_loss(kind="cosine", negated=negated)))]

@@ -91,6 +91,7 @@ HELD_DOWN = Facts(
     steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="fc", kind="Linear"), LayerFacts(name="act", kind="ReLU")),
     parameters=(WEIGHT, ParameterFacts(name="fc.bias", shape=(64,), mean=-0.6, std=1.0)),
 )  # fmt: skip
+FALLS = np.linspace(0.3, 0.1, 12)
 WEIGHTED = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean", weighted=True))
 DEAD = {"dead_units": {"act": np.full(20, 0.55)}}
 HALF_DROPPED = Facts(steps=STEPS, loss=CROSS_ENTROPY, layers=(LayerFacts(name="drop", kind="Dropout", value=0.6),))
@@ -153,8 +154,8 @@ CASES = [
     ("over_regularized", evidence(to(1.2), facts=TWO_TERMS, correlation=np.full(15, 0.03), update_ratio=0.02),
      evidence(to(1.2), facts=TWO_TERMS, correlation=np.full(15, 0.2), update_ratio=0.02)),
     ("class_imbalance",
-     evidence(to(0.2), facts=WEIGHTED, top_predicted_share=0.93, minority_accuracy=np.full(10, 0.05), **CLASSES),
-     evidence(to(0.2), facts=WEIGHTED, top_predicted_share=0.93, minority_accuracy=np.full(10, 0.15), **CLASSES)),
+     evidence(to(0.2), facts=WEIGHTED, top_predicted_share=0.93, minority_accuracy=FALLS, **CLASSES),
+     evidence(to(0.2), facts=WEIGHTED, top_predicted_share=0.93, minority_accuracy=FALLS[::-1], **CLASSES)),
     ("class_imbalance", evidence(to(0.2), top_predicted_share=0.93, minority_accuracy=np.full(10, 0.4), **CLASSES),
      evidence(to(0.2), top_predicted_share=0.93, minority_accuracy=np.full(10, 0.6), **CLASSES)),
     ("labels_unrelated",
