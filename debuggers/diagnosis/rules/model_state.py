@@ -55,8 +55,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     if is_random:
         argument.add(
             0.55,
-            f"all {len(random)} frozen weights are as PyTorch's layers are made, to within the errors of a sample: "
-            "nothing has ever trained them",
+            f"all {len(random)} frozen weights are as they were initialised, to within the errors of a sample: nothing "
+            "has ever trained them",
             where=random,
         )
     elif fresh and share_of(evidence, fresh) > SOME:

@@ -164,7 +164,7 @@ def _jumps(norms: Series) -> tuple[int, str] | None:
         return None
     middle = float(np.median(later))
     high = np.flatnonzero(later > HIGH * middle)
-    if len(high) < SEVERAL or float(later.max()) <= HIGHEST * middle:
+    if len(high) < SEVERAL or not 0 < HIGHEST * middle < float(later.max()):
         return None
     step = int(norms.steps[BEGINNING + high[0]])
     return step, (
@@ -215,9 +215,10 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     if found := evidence.found("exploding_gradient"):
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     recurrent = [layer for layer in evidence.facts.layers if layer.kind in RECURRENT]
-    if recurrent and progress is not None and progress.learnt < LITTLE and (spikes := _jumps(norms)) is not None:
+    is_unclipped = bool(recurrent) and not evidence.facts.clips
+    if is_unclipped and progress is not None and progress.learnt < LITTLE and (spikes := _jumps(norms)) is not None:
         argument.add(MODERATE, spikes[1], since=spikes[0])
-    if argument.cause is not None and recurrent and not evidence.facts.clips:
+    if argument.cause is not None and is_unclipped:
         argument.add(
             MODERATE, f"{recurrent[0].name or 'the model'} is recurrent ({recurrent[0].kind}), and nothing clips"
         )
