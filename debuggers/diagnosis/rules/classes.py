@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
+from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.derived.updates import TRIAL
 from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
 from debuggers.diagnosis.evidence import Evidence
@@ -88,24 +89,25 @@ def class_imbalance(evidence: Evidence) -> Argument:
     """One class is more than 10 times as frequent as another, and the model predicts it nearly always.
 
     Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
-    times, and a model that predicts none at all. A weight below 1 of positive targets makes them rarer by that factor.
+    times, and a model that predicts hardly any at all. A weight below 1 of positive targets makes them rarer by that
+    factor.
     """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
     if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
-    most, least = top.last, rare.last
+    most, least = shares = _shares(evidence)
     weight = _weight_of_rare(evidence)
     if weight < 1:  # of two classes, so that their shares are 1 together
         most, least = (share / (most + least * weight) for share in (most, least * weight))
     if most < IMBALANCE * least or most < 0.5:
         return argument
-    always = float(evidence["top_predicted_share"].late(3).values.min(initial=1.0)) == 1
-    if _has_several_labels(evidence) and (most < FAR_RARER * least or not always):
+    others = 1 - float(evidence["top_predicted_share"].late(3).values.min(initial=1.0))
+    if _has_several_labels(evidence) and (most < FAR_RARER * least or others > least / 10):
         return argument
     argument.add(
         MODERATE,
-        f"the most frequent class has {top.last:.1%} of the targets, the rarest {rare.last:.2%}"
+        f"the most frequent class has {shares[0]:.1%} of the targets, the rarest {shares[1]:.2%}"
         + (f", each of which counts {weight:g} times (pos_weight)" if weight < 1 else ""),
         since=int(top.steps[0]),
     )
@@ -123,15 +125,32 @@ def class_imbalance(evidence: Evidence) -> Argument:
         argument.against(MODERATE, "the model predicts the other classes, too")
     if of_one_class(evidence) is not None and always_the_same_class(evidence):
         argument.against(STRONG, "batches of one class and of several are no draws from the same rows")
+    if has_collapsed(learning_rates(evidence)):
+        argument.against(
+            MODERATE,
+            "the learning rate is next to nothing: what has hardly learnt answers with the most frequent class",
+        )
     argument.advice = (
         "Weigh classes by their frequency (CrossEntropyLoss(weight=...), BCEWithLogitsLoss(pos_weight=...)), or draw "
         "them equally often (WeightedRandomSampler); judge by recall of each class, not by accuracy."
     )
     if weight < 1:
         argument.advice = (
-            f"pos_weight: {weight:g} → {top.last / rare.last:.2g}, negatives over positives; or leave it out."
+            f"pos_weight: {weight:g} → {shares[0] / shares[1]:.2g}, negatives over positives; or leave it out."
         )
     return argument
+
+
+def _shares(evidence: Evidence) -> tuple[float, float]:
+    """Of the most frequent class and of the rarest one; where labels apply to a row or not, of those that do not or do.
+
+    Where one label of many applies to each row, the classes that are counted are the labels.
+    """
+    most, least = (evidence[f"targets/{name}_share_so_far"].last for name in ("top", "rarest"))
+    if _has_several_labels(evidence) and most < 0.5:
+        least = evidence["targets/mean"].finite.median(0.5)
+        most = 1 - least
+    return most, least
 
 
 def _makes_up(evidence: Evidence, late: npt.NDArray[np.float64]) -> bool:

@@ -157,6 +157,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "no_update",
         "over_regularized",  # by a decay that outweighs what is left of the gradients
         "dead_units",
+        "class_imbalance",  # what has hardly learnt answers with the most frequent class
     ),
     "clipping_ineffective": (
         "exploding_gradients",
@@ -164,7 +165,13 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "non_finite_forward",
         "non_finite_backward",
     ),
-    "schedule_collapsed": ("learning_rate_too_low", "no_update", "stopped_too_early", "labels_unrelated"),
+    "schedule_collapsed": (
+        "learning_rate_too_low",
+        "no_update",
+        "stopped_too_early",
+        "labels_unrelated",
+        "class_imbalance",
+    ),
     "missing_warmup": (
         "learning_rate_too_high",
         "exploding_gradients",
@@ -190,6 +197,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "unbroken_symmetry",
         "target_out_of_range",
         "inputs_not_normalized",
+        "class_imbalance",
     ),
     "stopped_too_early": ("labels_unrelated",),
     "non_finite_rank": (*_TOO_LARGE, "no_update", "learning_rate_too_high"),

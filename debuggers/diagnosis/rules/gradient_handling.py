@@ -54,8 +54,10 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         typical = ratio.median()
         if typical < 3e-4:
             argument.add(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
-        elif typical < HEALTHY_RATIO and progress is not None and progress.learnt < 0.3 and not progress.failed:
-            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+        elif (
+            progress is not None and not progress.failed and progress.learnt < (0.3 if typical < HEALTHY_RATIO else 0.1)
+        ):
+            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}, to {progress.last:.3g}")
         if (decay := _outweighing_decay(evidence, float(np.median(clipped.values[ours])), left)) is not None:
             argument.add(STRONG, decay)
         elif evidence.facts.optimizer.startswith(ADAPTIVE):

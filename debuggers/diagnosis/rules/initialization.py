@@ -76,8 +76,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # nothing was tried: see learning_rate_too_low
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif wrong and progress.first > OFF_WAY * baseline.median(progress.first):
-            pass  # nearly all of the fall is the way to where a usual start begins
+        elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or _has_died(evidence)):
+            pass  # nearly all of the fall is the way to where a usual start begins, or units were lost on it
         elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
@@ -85,6 +85,15 @@ def poor_initialization(evidence: Evidence) -> Argument:
         "with 0, and widths of functions that fall to zero at the size of what enters them."
     )
     return argument
+
+
+def _has_died(evidence: Evidence) -> bool:
+    """Whether nearly all units of a layer that answered at first are dead at the end."""
+    return any(
+        series.first < 0.5 and series.finite.late().median() >= MOSTLY
+        for series in evidence.of_tensors("dead_units").values()
+        if len(series)
+    )
 
 
 def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float]:

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from made_evidence import STEPS, evidence
+from made_evidence import STEPS, evidence, of_loss
 
+from debuggers.diagnosis.cause import LIKELY
 from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts
 from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong
 
@@ -68,3 +69,13 @@ def test_decay_behind_the_clipping_outweighs_what_is_left(optimizer, decay, is_o
     )  # fmt: skip
     said = any("what clipping leaves" in text for text in clipping_too_strong(found).cause.evidence)
     assert said == is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(0.66, True), (0.5, False)])
+def test_clipping_that_leaves_little_is_too_strong_where_nothing_is_learnt_by_steps_of_a_usual_size(last, is_one):
+    found = evidence(
+        facts=of_loss(kind="bce_with_logits"), loss=np.linspace(0.7, last, STEPS), baseline_loss=np.full(STEPS, 0.69),
+        update_ratio=np.full(STEPS, 2e-3), clipped_norm=np.full(STEPS, 0.01),
+        **{"total_norm/gradients": np.linspace(0.5, 0.4, STEPS)},
+    )  # fmt: skip
+    assert (clipping_too_strong(found).confidence > LIKELY) == is_one

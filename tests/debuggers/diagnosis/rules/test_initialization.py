@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from made_evidence import STEPS as COUNT
+from made_evidence import evidence
 
 from debuggers.diagnosis.derived.initial_weights import gains
 from debuggers.diagnosis.evidence import Evidence
@@ -222,3 +224,16 @@ def test_weights_from_state_to_state_that_multiply_it_are_a_wrong_start(kind, ga
     }  # fmt: skip
     causes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
     assert ("poor_initialization" in causes) == is_one
+
+
+@pytest.mark.parametrize(("dead", "is_one"), [(0.95, True), (0.85, False)])
+def test_a_loss_that_falls_from_far_above_has_cost_the_units_that_died_on_its_way(dead, is_one):
+    """A head with weights of a deviation of 1 on 64 units."""
+    head = ParameterFacts(name="head.weight", shape=(10, 64), std=1.0)
+    facts = Facts(steps=COUNT, parameters=(head,), loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    found = evidence(
+        facts=facts, loss=np.r_[25.0, 25.0, 25.0, np.full(COUNT - 3, 0.6)], baseline_loss=np.full(COUNT, 2.3),
+        tensors={"dead_units": {"body": np.r_[0.0, np.full(COUNT - 1, dead)]}},
+    )  # fmt: skip
+    codes = [cause.code for cause in diagnose(found)]
+    assert (codes[:1] == ["poor_initialization"]) == is_one

@@ -191,3 +191,31 @@ def test_pictures_that_are_answered_by_their_mean_alone_do_not_belong(columns, c
     loss = LossFacts(kind="mse", reduction="mean", outputs_shape=(32, columns), targets_shape=(32, columns))
     causes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))]
     assert ("labels_unrelated" in causes) == is_one
+
+
+@pytest.mark.parametrize(("positive", "predicted", "is_one"), [
+    (1 / 64, 0.999, True), (1 / 64, 0.998, False), (1 / 16, 1.0, False),
+])  # fmt: skip
+def test_one_label_of_many_for_each_row_is_rare_among_those_that_do_not_apply(positive, predicted, is_one):
+    """Objectness of 64 cells of which one holds an object; the classes that are counted are the cells."""
+    signals = {
+        "loss": np.geomspace(0.7, 0.08, STEPS), "targets/mean": positive, "targets/top_share_so_far": 0.06,
+        "targets/rarest_share_so_far": 0.005, "targets/classes_so_far": 64.0, "top_predicted_share": predicted,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    loss = LossFacts(kind="bce_with_logits", reduction="mean")
+    targets, inputs = BatchFacts(shape=(32, 64), dtype="float32"), BatchFacts(shape=(32, 1, 16, 16))
+    facts = Facts(steps=STEPS, loss=loss, targets=targets, inputs=inputs)
+    assert ("class_imbalance" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
+
+
+@pytest.mark.parametrize(("rate", "first"), [(1e-4, "schedule_collapsed"), (0.1, "class_imbalance")])
+def test_what_has_hardly_learnt_answers_with_the_most_frequent_class(rate, first):
+    signals = {
+        "loss": np.r_[0.7, 0.6, 0.5, np.full(STEPS - 3, 0.3)], "targets/top_share_so_far": 0.92,
+        "targets/rarest_share_so_far": 0.08, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
+        "learning_rate": np.r_[np.full(12, 0.1), np.full(STEPS - 12, rate)],
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    facts = Facts(steps=STEPS, loss=LossFacts(kind="bce_with_logits", reduction="mean"))
+    assert diagnose(Evidence(series=series, facts=facts))[0].code == first
