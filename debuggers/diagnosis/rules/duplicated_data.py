@@ -25,6 +25,8 @@ FEW_AGREEMENTS = 5
 """Measured batches with equal rows from which it counts whether their targets are equal, too."""
 KNOWN = 0.98
 """Share of a constant output's loss that is learnt where rows are known to the last."""
+COPIES = 0.9
+"""Share of equal rows with equal targets from which they may be copies, but for wrong labels."""
 FEW_BATCHES = 2.5
 """Batches that a data set fills at least, if it is one and not what a sampler or a slice has left of it."""
 
@@ -52,6 +54,8 @@ def duplicated_data(evidence: Evidence) -> Argument:
             )
         if (places := _visited_again(evidence, rows, share)) is not None:
             argument.against(STRONG, places)
+        elif (kinds := _same_codes(evidence)) is not None:
+            argument.against(STRONG, kinds)
     _add_repeated_batches(argument, evidence, rows)
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
         argument.add(0.55, drawn)
@@ -194,6 +198,17 @@ def _visited_again(evidence: Evidence, rows: float, share: float) -> str | None:
         f"equal rows have the same target in {agree.median():.0%} only, and random draws from about {seen.rows:.0f} "
         "repeat as many: they are places that are visited again"
     )
+
+
+def _same_codes(evidence: Evidence) -> str | None:
+    """What to say of equal rows of whole numbers with several targets, as of short or cut texts; None of copies.
+
+    Some kinds come far more often than others, so that a batch repeats more than draws from as many kinds would.
+    """
+    agree, inputs = evidence["inputs/duplicates_agree"].finite, evidence.facts.inputs
+    if inputs is None or not inputs.integer or len(agree) < FEW_AGREEMENTS or agree.median() > COPIES:
+        return None
+    return f"equal rows of whole numbers have the same target in {agree.median():.0%} only: they are no copies"
 
 
 def _drawn_again(kinds: float, rows: float) -> float:

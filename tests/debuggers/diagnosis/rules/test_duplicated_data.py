@@ -213,3 +213,15 @@ def test_a_few_batches_that_come_in_turn_are_known_by_heart_at_last(again, last,
     series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
     codes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
     assert [code for code in codes if code == "duplicated_data"] == found
+
+
+@pytest.mark.parametrize(("agree", "integer", "found"), [
+    (0.88, True, []), (0.92, True, ["duplicated_data"]), (0.88, False, ["duplicated_data"]),
+])  # fmt: skip
+def test_equal_codes_with_other_targets_are_no_copies(agree, integer, found):
+    """Names that are cut after eight letters, of 111 kinds: uniform draws would repeat 24 %."""
+    facts = Facts(steps=STEPS, inputs=BatchFacts(shape=(64, 8), integer=integer), targets=BatchFacts(shape=(64,)))
+    values = {"inputs/batch_size": 64.0, "inputs/duplicates": 0.56, "inputs/duplicates_agree": agree,
+              "inputs/repeated_rows": 1.0, "inputs/rows_so_far": 111.0}  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
