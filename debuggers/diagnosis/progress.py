@@ -219,7 +219,7 @@ def _late_fall(values: npt.NDArray[np.float64], noise: float) -> tuple[float, fl
 def is_of_whole_loss(evidence: Evidence) -> bool:
     """Whether the loss of a constant output is known, and no further term of the loss comes on top of it."""
     loss = evidence.facts.loss
-    return len(evidence["baseline_loss"]) > 0 and (loss is None or loss.terms < 2)
+    return len(evidence["baseline_loss"]) > 0 and (loss is None or (loss.terms < 2 and not loss.penalized))
 
 
 def constant_level(evidence: Evidence, progress: Progress) -> float:

@@ -86,6 +86,11 @@ def _tell(
             _log.exception("the clipping of gradients could not be observed")
 
 
+def _may_have_gradients(parameter: Any) -> bool:
+    """Whether it has a gradient, or is none that could be asked for it."""
+    return not getattr(parameter, "is_leaf", False) or parameter.grad is not None
+
+
 class Clippings:
     """Enters invariants at each clipping by ``clip_grad_norm_``, with a limit, of gradients of the model.
 
@@ -145,11 +150,12 @@ class Clippings:
             passes = self._passes
             if not math.isfinite(max_norm):
                 return
-            is_ours = any(id(one) in self._parameters for one in parameters)
-            if is_ours or all(getattr(one, "is_leaf", False) and one.grad is None for one in parameters):
-                where = "" if is_ours else f"clip_grad_norm_ with max_norm={max_norm:g}"
-                self._invariants.check("clipped_gradients_exist", self._step(), broken=not is_ours, where=where)
-            if not is_ours:
+            is_trained = any(id(one) in self._parameters for one in parameters)
+            if is_trained or not any(id(one) in self._known or _may_have_gradients(one) for one in parameters):
+                where = f"clip_grad_norm_ with max_norm={max_norm:g}{'' if parameters else ' and no parameters'}"
+                where = "" if is_trained else where
+                self._invariants.check("clipped_gradients_exist", self._step(), broken=not is_trained, where=where)
+            if not is_trained:
                 return
             if passes.are_seen:
                 self._invariants.check("clipped_after_backward", self._step(), broken=not passes.passes)

@@ -138,7 +138,8 @@ INVARIANTS: Final = (
     Invariant(
         "clipped_gradients_exist",
         "what the loop clips has gradients",
-        "gradients were clipped of parameters that have none and are not the model's, as those of a frozen copy",
+        "gradients were clipped of parameters that have none and are not the model's, as those of a frozen copy, or of "
+        "no parameters at all, as from a generator that is used up",
         breaks=3,
         share=0.8,
     ),

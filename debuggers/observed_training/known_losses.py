@@ -60,7 +60,7 @@ class KnownLosses:
         if mixed:
             self._left_out += 1
             return None
-        is_alone = view.comparisons == 1 and view.compares_outputs
+        is_alone = view.is_only_comparison and view.compares_outputs
         if view.facts.terms > 1 and not gives_back and not is_alone:
             view = replace(view, targets=None)
         self._looked_at += view.targets is not None or view.order is not None

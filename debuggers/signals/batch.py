@@ -234,7 +234,8 @@ class BatchSignals:
         held, goals = self._seen.held, self._seen.goals
         if held is None or goals is None or not self._loss_classes or goals.is_floating_point():
             return True
-        return goals.ndim >= held[0].ndim or held[0].ndim < 2 or self._loss_classes == held[0].shape[1]
+        shape = held[0].shape  # of sequences, classes may stand last
+        return goals.ndim >= len(shape) or len(shape) < 2 or self._loss_classes in (shape[1], shape[-1])
 
     def _hold(self, output: torch.Tensor) -> tuple[torch.Tensor, int] | None:
         if output.numel() <= MOST_HELD:

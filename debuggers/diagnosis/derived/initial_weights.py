@@ -20,6 +20,8 @@ _OF_NORMAL, _OF_UNIFORM = 0.5, 0.2
 """Variance of the deviation of n values, times n and over its square: a quarter of their kurtosis less one."""
 _WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
 """How the names of classes begin that multiply what enters with their parameters of several dimensions."""
+_ADAPTER = re.compile(r"(?i)lora|adapter")
+"""Parts of names of what is trained beside a frozen weight."""
 _A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
 """Names of parameters that others than these multiply with."""
 
@@ -146,7 +148,8 @@ def _drawn_with(one: ParameterFacts, kind: str, scheme: str) -> tuple[float, flo
 def new_behind_trained(evidence: Evidence) -> str:
     """The frozen weight that nothing trained, with one before it that was; "" if none is.
 
-    Behind it stands a trained one, or none at all, as behind a new head.
+    Behind it stands a trained one, or none at all, as behind a new head. What has an adapter is a body's: of many, some
+    look new by chance.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     weights = [
@@ -158,10 +161,19 @@ def new_behind_trained(evidence: Evidence) -> str:
     for one in weights:
         if one.role == "trained" and found:
             return found
-        if one.role != "frozen":
+        if one.role != "frozen" or _is_adapted(one, evidence.facts):
             continue
         kind = kinds.get(one.name.rpartition(".")[0], "")
-        is_new = _is_drawn(one, kind, "torch") or _is_drawn(one, kind, "normal")
+        is_new = _is_drawn(one, kind, "torch")
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
     return found if found and found == weights[-1].name else ""
+
+
+def _is_adapted(one: ParameterFacts, facts: Facts) -> bool:
+    """Whether a trained adapter stands beside a weight, in the same module."""
+    parent = one.name.rpartition(".")[0].rpartition(".")[0]
+    return any(
+        other.role == "trained" and other.name.startswith(f"{parent}.") and _ADAPTER.search(other.name[len(parent) :])
+        for other in facts.parameters
+    )

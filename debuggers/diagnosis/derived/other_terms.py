@@ -75,7 +75,8 @@ def add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
     """Outputs that come to be the same for all rows, one vector of values, in a loss of several terms.
 
     What compares them with targets is at the best of constant outputs, and falls to there: the others take away what
-    told rows apart. Of a single output per row, as that of a discriminator, this is no sign.
+    told rows apart. Of a single output per row, as that of a discriminator, this is no sign. Flat outputs, which are
+    all nearly one number, are a sign of any shape.
     """
     loss, spread, deviation = evidence.facts.loss, evidence["outputs/batch_std"].finite, evidence["outputs/std"].finite
     if loss is None or loss.kind not in OF_VALUES or (loss.terms < 2 and not loss.penalized):
@@ -85,15 +86,15 @@ def add_constant_outputs(argument: Argument, evidence: Evidence) -> None:
     if threw_weights(evidence):
         return
     first, last = float(np.median(spread.values[:3])), spread.late(FEWEST).median()
-    goals = evidence["targets/std"].finite
-    if len(goals) >= FEWEST and last < FLAT * goals.median():
+    goals, varies = evidence["targets/std"].finite, deviation.late(FEWEST).median()
+    if len(goals) >= FEWEST and varies < FLAT * goals.median():
         argument.add(
             0.6,
-            f"the outputs hardly depend on the row: their spread over a batch is {last:.2g}, that of the targets is "
+            f"the outputs are flat: their standard deviation is {varies:.2g}, that of the targets is "
             f"{goals.median():.2g}, in a loss with other terms than the comparison",
             since=int(spread.steps[0]),
         )
-    elif last < SAME * first and last < SAME / 4 * deviation.late(FEWEST).median():
+    elif last < SAME * first and last < SAME / 4 * varies:
         argument.add(
             0.6,
             f"the outputs hardly depend on the row: their spread over a batch fell from {first:.2g} to {last:.2g}, "

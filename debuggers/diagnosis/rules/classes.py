@@ -100,7 +100,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     weight = _weight_of_rare(evidence)
     if weight < 1:  # of two classes, so that their shares are 1 together
         most, least = (share / (most + least * weight) for share in (most, least * weight))
-    if most < IMBALANCE * least or most < 0.5:
+    if not 0 < IMBALANCE * least <= most or most < 0.5:
         return argument
     others = 1 - float(evidence["top_predicted_share"].late(3).values.min(initial=1.0))
     if _has_several_labels(evidence) and (most < FAR_RARER * least or others > least / 10):

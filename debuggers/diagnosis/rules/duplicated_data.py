@@ -23,6 +23,8 @@ _ALL_ROWS = ("LBFGS", "Rprop")
 """Optimizers that are given all rows at each step: their steps rest on what changed since the last one."""
 FEW_AGREEMENTS = 5
 """Measured batches with equal rows from which it counts whether their targets are equal, too."""
+COLUMNS = 8
+"""Columns from which a handful of rows is no whole data set."""
 KNOWN = 0.98
 """Share of a constant output's loss that is learnt where rows are known to the last."""
 COPIES = 0.9
@@ -137,8 +139,13 @@ def _are_learnt(evidence: Evidence) -> bool:
 
 
 def _is_known(evidence: Evidence) -> bool:
-    """Whether hardly anything of the loss of a constant output is left."""
-    progress = progress_of(evidence)
+    """Whether hardly anything of the loss of a constant output is left, of rows of many columns.
+
+    A few points of a curve or a surface may be all that there are.
+    """
+    progress, inputs = progress_of(evidence), evidence.facts.inputs
+    if inputs is None or prod(inputs.shape[1:]) < COLUMNS:
+        return False
     return progress is not None and len(evidence["baseline_loss"]) > 0 and progress.learnt > KNOWN
 
 

@@ -126,8 +126,8 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
         if invariant.name == "clipped_gradients_exist" and invariant.broken >= max(3, 0.8 * invariant.checked):
             argument.add(
                 CERTAIN,
-                f"{invariant.where} was called {invariant.broken} times with parameters that have no gradients and are "
-                "none of the model's, such as a frozen copy's",
+                f"{invariant.where} was called {invariant.broken} times and was given none of the model's gradients: "
+                "its parameters are a frozen copy's, or those of a generator that is used up",
                 since=invariant.first_step,
             )
             argument.advice = "Clip the parameters that the optimizer holds: clip_grad_norm_(model.parameters(), …)."

@@ -17,6 +17,8 @@ FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
 STOOD = 0.03
 """Share of their size that all updates of weights come to, below which they have stood still."""
+ENOUGH = 0.9
+"""Share of what there is to learn, above which what is not trained is not missed."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
 
@@ -51,7 +53,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     weight = MODERATE if gets_nowhere else WEAK
     argument.add(weight, text, since=0, where=names)
     random = untouched(evidence)
-    is_random = share_of(evidence, random) > SOME and set(random) <= set(names) and not _trains_norms(evidence)
+    is_random = share_of(evidence, random) > SOME and set(random) <= set(names) and not _make_do(evidence, progress)
     if is_random:
         argument.add(
             0.55,
@@ -133,8 +135,13 @@ def _add_switched_off(argument: Argument, evidence: Evidence, names: Sequence[st
     return False
 
 
-def _trains_norms(evidence: Evidence) -> bool:
-    """Whether normalisations are trained, which make much of random weights (Frankle et al. 2021)."""
+def _make_do(evidence: Evidence, progress: Progress) -> bool:
+    """Whether random weights may be enough: nearly all was learnt, as by random features (Huang et al. 2006).
+
+    Or normalisations are trained, which make much of them (Frankle et al. 2021).
+    """
+    if progress.learnt > ENOUGH:
+        return True
     norms = {layer.name for layer in evidence.facts.layers if "Norm" in layer.kind}
     return any(one.role == "trained" and one.name.rpartition(".")[0] in norms for one in evidence.facts.parameters)
 

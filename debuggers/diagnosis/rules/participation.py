@@ -13,8 +13,6 @@ from debuggers.diagnosis.progress import LITTLE, progress_of
 
 _BLOCK = re.compile(r"(.*\D)\.\d+\.(.*[^\d.].*\..+)")
 """Names of parameters of named layers in one of several blocks, such as ``blocks.2.backcast.weight``."""
-FEWEST_STEPS = 100
-"""Steps after which a loss that has hardly fallen says that training gets nowhere."""
 COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 FEWEST_SAMPLED = 10

@@ -19,7 +19,7 @@ from debuggers.diagnosis.derived.updates import (
 )
 from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import Progress, progress_of
+from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
 
 FEWEST = 20
 """Points of a loss from which its end is judged."""
@@ -170,7 +170,7 @@ def _falling_validations(evidence: Evidence, progress: Progress) -> str | None:
     Longer ones, as of text, may learn little more for long although they are sound.
     """
     values = evidence.validation.finite.values
-    is_short = progress.points < TRIAL and progress.learnt < LITTLE
+    is_short = progress.points < TRIAL and progress.learnt < LITTLE and is_of_whole_loss(evidence)
     if not is_short or len(values) < FEWEST_FALLING or not bool((np.diff(values) < 0).all()):
         return None
     return (

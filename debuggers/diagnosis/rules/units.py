@@ -210,14 +210,16 @@ def _held_gates(evidence: Evidence) -> tuple[str, str] | None:
     for layer in evidence.facts.layers:
         if layer.kind not in ("LSTM", "GRU", "LSTMCell", "GRUCell"):
             continue
+        start = f"{layer.name}.bias_ih".lstrip(".")
         for name, one in known.items():
             other = known.get(name.replace("bias_ih", "bias_hh"))
-            if not name.startswith(f"{layer.name}.bias_ih") or other is None:
+            if not name.startswith(start) or other is None:
                 continue
             total = one.mean + other.mean
             if abs(total) > HOLDS and one.std + other.std < abs(total) / HOLDS:
+                whose = layer.name or "the model"
                 return name, (
-                    f"the biases of all gates of {layer.name} are {total:.2g} at first, of which a sigmoid makes "
+                    f"the biases of all gates of {whose} are {total:.2g} at first, of which a sigmoid makes "
                     f"{1 / (1 + np.exp(-total)):.3f}, whatever comes in"
                 )
     return None

@@ -1,7 +1,7 @@
 """What the graph of a loss shows before it is differentiated: what kind of loss it is, and its targets."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,7 +48,8 @@ class LossView:
             for others, and where it is not known. Of one that draws some pairs together and others apart, how often one
             of the first is before one of the others.
         tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
-        comparisons: How many of its terms are of a known kind.
+        is_only_comparison: Whether one of its terms alone is of a known kind, and the model has one output: what a
+            critic's error is compared with is not known to belong to the first of several.
         left_out: Of one with targets of 1 and -1, the share of scores whose target is 0, and of one with pairs of two
             kinds, the share that belongs to none or both, 0-d; None if that is meant.
     """
@@ -63,7 +64,7 @@ class LossView:
     order: torch.Tensor | None = None
     tie: torch.Tensor | None = None
     left_out: torch.Tensor | None = None
-    comparisons: int = 1
+    is_only_comparison: bool = True
 
 
 def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
@@ -75,7 +76,7 @@ def output_nodes(outputs: list[torch.Tensor]) -> frozenset[int]:
 
 
 def loss_view(
-    loss: torch.Tensor, outputs: Container[int] = frozenset(), values: Mapping[int, torch.Tensor] | None = None
+    loss: torch.Tensor, outputs: Collection[int] = frozenset(), values: Mapping[int, torch.Tensor] | None = None
 ) -> LossView:
     """Looks at the graph of a loss, before ``backward`` frees it.
 
@@ -96,7 +97,9 @@ def loss_view(
         return LossView(LossFacts(nodes=(loss.grad_fn.name(),), penalized=found.penalized))
     main = known[0] if known else terms[0]
     view = _view(main, outputs, values)
-    view = replace(view, reaches_outputs=_reaches(loss.grad_fn, outputs), comparisons=len(known))
+    view = replace(
+        view, reaches_outputs=_reaches(loss.grad_fn, outputs), is_only_comparison=len(known) == 1 and len(outputs) == 1
+    )
     if main.margin is not None and len(terms) == 1:
         with quiet_computation(loss.device.type):
             order, tie = margins.order_and_tie(main.margin, {} if values is None else values)

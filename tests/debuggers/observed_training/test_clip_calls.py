@@ -128,6 +128,25 @@ def test_a_copy_without_gradients_is_clipped_in_vain(is_copy):
     assert ("clipping_ineffective" in [one.code for one in session.report().causes]) == is_copy
 
 
+def test_parameters_of_a_generator_that_is_used_up_are_none():
+    session = trained(lambda *_: torch.nn.utils.clip_grad_norm_(iter(()), 0.5), scale=1.0)
+    (found,) = [one for one in session.report().findings if one.kind == "clipped_gradients_exist"]
+    assert "no parameters" in found.message
+
+
+def test_frozen_parameters_of_the_model_itself_may_be_clipped():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4).requires_grad_(False), torch.nn.Linear(4, 1))
+    optimizer = torch.optim.SGD(model[1].parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).square().mean().backward()
+            clip_grad_norm_(model[0].parameters(), 0.5)
+            optimizer.step()
+    assert not [one for one in session.report().findings if one.kind == "clipped_gradients_exist"]
+
+
 IN_TIME = "clipped_after_backward"
 
 

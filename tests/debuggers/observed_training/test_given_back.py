@@ -85,3 +85,50 @@ def test_labels_that_say_which_rows_are_alike_have_no_constant_output(chooses):
             optimizer.step()
 
     assert (len(session.evidence()["baseline_loss"].finite) > 0) == chooses
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_sequence_s_classes_stand_last_and_have_a_constant_output(flat):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(20, 8), nn.Linear(8, 20))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(12):
+            rows, following = torch.randint(20, (8, 12)), torch.randint(20, (8, 12))
+            outputs = model(rows)
+            goals = following.flatten() if flat else following
+            loss = functional.cross_entropy(outputs.flatten(0, 1) if flat else outputs.transpose(1, 2), goals)
+            optimizer.zero_grad()
+            loss.backward()
+            session.step(loss, inputs=rows, outputs=outputs, targets=goals)
+            optimizer.step()
+
+    assert session.evidence()["baseline_loss"].last == pytest.approx(2.99, abs=0.05)
+
+
+def test_what_a_critic_is_compared_with_is_not_the_policy_s():
+    torch.manual_seed(0)
+
+    class Agent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.actor, self.critic = nn.Linear(6, 16), nn.Linear(16, 3), nn.Linear(16, 1)
+
+        def forward(self, states):
+            body = self.body(states).relu()
+            return self.actor(body), self.critic(body)[:, 0]
+
+    model = Agent()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(12):
+            states, returns = torch.rand(16, 6), 50 * torch.randn(16)
+            scores, values = model(states)
+            choice = torch.distributions.Categorical(logits=scores)
+            gains = choice.log_prob(choice.sample()) * (returns - values.detach())
+            optimizer.zero_grad()
+            (0.5 * functional.mse_loss(values, returns) - gains.mean() - 0.01 * choice.entropy().mean()).backward()
+            optimizer.step()
+            session.step()
+
+    assert not len(session.evidence()["targets/mean"])

@@ -106,11 +106,13 @@ def test_a_layer_of_which_nine_of_ten_units_die_is_named_whatever_is_learnt(dead
     assert _codes(found) == ["dead_units"] * is_one
 
 
+@pytest.mark.parametrize("layer", ["lstm", ""])
 @pytest.mark.parametrize(("bias", "deviation", "is_one"), [(2.0, 0.1, True), (1.4, 0.1, False), (2.0, 1.0, False)])
-def test_a_bias_that_holds_all_gates_of_a_recurrence_saturates_them(bias, deviation, is_one):
+def test_a_bias_that_holds_all_gates_of_a_recurrence_saturates_them(layer, bias, deviation, is_one):
     """One of the forget gate alone is a quarter of it, and others are far from it."""
     biases = tuple(
-        ParameterFacts(name=f"lstm.bias_{side}_l0", shape=(32,), mean=bias, std=deviation) for side in ("ih", "hh")
+        ParameterFacts(name=f"{layer}.bias_{side}_l0".lstrip("."), shape=(32,), mean=bias, std=deviation)
+        for side in ("ih", "hh")
     )
-    facts = Facts(steps=STEPS, layers=(LayerFacts(name="lstm", kind="LSTM"),), parameters=biases)
+    facts = Facts(steps=STEPS, layers=(LayerFacts(name=layer, kind="LSTM"),), parameters=biases)
     assert ("saturated_units" in _codes(evidence(facts=facts, loss=FALLING))) == is_one
