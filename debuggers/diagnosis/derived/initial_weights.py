@@ -164,7 +164,8 @@ def new_behind_trained(evidence: Evidence) -> str:
         if one.role != "frozen" or _is_adapted(one, evidence.facts):
             continue
         kind = kinds.get(one.name.rpartition(".")[0], "")
-        is_new = _is_drawn(one, kind, "torch")
+        narrows = one is weights[-1] and one.shape[0] < one.shape[1]  # a language model's last one has a row a token
+        is_new = _is_drawn(one, kind, "torch") or (narrows and _is_drawn(one, kind, "normal"))
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
     return found if found and found == weights[-1].name else ""
