@@ -161,11 +161,12 @@ def new_behind_trained(evidence: Evidence) -> str:
     for one in weights:
         if one.role == "trained" and found:
             return found
-        if one.role != "frozen" or _is_adapted(one, evidence.facts):
+        if one.role != "frozen":
             continue
         kind = kinds.get(one.name.rpartition(".")[0], "")
         narrows = one is weights[-1] and one.shape[0] < one.shape[1]  # a language model's last one has a row a token
-        is_new = _is_drawn(one, kind, "torch") or (narrows and _is_drawn(one, kind, "normal"))
+        is_drawn = _is_drawn(one, kind, "torch") or (narrows and _is_drawn(one, kind, "normal"))
+        is_new = is_drawn and not _is_adapted(one, evidence.facts)
         found = one.name if is_new and was_trained else found
         was_trained |= not is_new
     return found if found and found == weights[-1].name else ""

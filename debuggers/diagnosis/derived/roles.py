@@ -30,3 +30,8 @@ def none_is_trained(evidence: Evidence, without: Sequence[str]) -> bool:
     """Whether those without gradients are a whole model, but for scalars and vectors: a small head is trained too."""
     has_weight = any(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters)
     return share_of(evidence, without) > ALL and not has_weight
+
+
+def trained_weights(evidence: Evidence) -> int:
+    """How many elements are trained."""
+    return sum(int(np.prod(one.shape)) for one in evidence.facts.parameters if one.role == "trained")

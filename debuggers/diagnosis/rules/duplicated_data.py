@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.input_kinds import are_codes
+from debuggers.diagnosis.derived.roles import trained_weights
 from debuggers.diagnosis.derived.visits import FAR_ABOVE, MANY_VISITS, MOSTLY_EQUAL, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
@@ -80,7 +81,7 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
     repeated = float(np.mean(again.values[1:]))
     if repeated <= 0.9:
         return
-    weights, wanted = _trained_weights(evidence), rows * _of_a_row(evidence)
+    weights, wanted = trained_weights(evidence), rows * _of_a_row(evidence)
     is_meant = _is_meant(evidence, rows) or _is_a_table(evidence, rows)
     may_be_all = rows not in BATCH_SIZES or is_meant
     if rows < FULL_BATCH_FROM and not may_be_all:
@@ -114,10 +115,6 @@ def _is_a_table(evidence: Evidence, rows: float) -> bool:
     """Whether a batch has room for all codes that its columns can have, as a truth table."""
     inputs = evidence.facts.inputs
     return inputs is not None and are_codes(evidence) and rows >= 1 and log2(rows) >= prod(inputs.shape[1:])
-
-
-def _trained_weights(evidence: Evidence) -> int:
-    return sum(prod(one.shape) for one in evidence.facts.parameters if one.role == "trained")
 
 
 def _of_a_row(evidence: Evidence) -> int:
@@ -177,7 +174,7 @@ def _few_rows(evidence: Evidence, rows: float) -> str | None:
     text = f"batches of {rows:.0f} rows are drawn from about {seen.rows:.0f}, each of which came {seen.each:.0f} times"
     again = evidence["inputs/repeated"]
     are_same = len(again) > 0 and again.late().median() == 1 and rows < seen.rows < FULL_BATCH_FROM
-    if are_same and _is_known(evidence) and _trained_weights(evidence) > BY_HEART * seen.rows * _of_a_row(evidence):
+    if are_same and _is_known(evidence) and trained_weights(evidence) > BY_HEART * seen.rows * _of_a_row(evidence):
         return f"{text}, in the same batches, until they are known by heart"
     return text if is_little else None
 

@@ -16,6 +16,7 @@ from debuggers.diagnosis.derived.relation import (
     learnt_of_new_rows,
     reconstructs,
 )
+from debuggers.diagnosis.derived.roles import trained_weights
 from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, collapse, late_agreement, travelled
 from debuggers.diagnosis.derived.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
@@ -220,7 +221,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
             since=int(validation.steps[0]),
         )
     parameters = evidence.facts.parameters
-    trained = sum(float(np.prod(one.shape)) for one in parameters if one.role == "trained")
+    trained = trained_weights(evidence)
     whole = sum(float(np.prod(one.shape)) for one in parameters)
     if argument.cause is not None and trained < 0.8 * whole:
         argument.against(STRONG, f"only {trained / whole:.0%} of the model's weights are trained")

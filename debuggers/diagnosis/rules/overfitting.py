@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.input_kinds import are_codes
+from debuggers.diagnosis.derived.roles import trained_weights
 from debuggers.diagnosis.derived.visits import FAR_ABOVE, FEW_ROWS, MANY_VISITS, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, constant_level, progress_of
@@ -125,7 +126,7 @@ def _few_known_rows(evidence: Evidence) -> str | None:
         return None
     if not len(again) or float(np.mean(again.values[1:])) > 0.5:  # one batch over and over is a trial of the loop
         return None
-    size = sum(float(np.prod(one.shape)) for one in evidence.facts.parameters if one.role == "trained")
+    size = trained_weights(evidence)
     if size <= min(CAPACITY, CAPACITY_OF_A_TARGET * _targets_of_a_row(evidence)) * seen.rows:
         return None
     return (

@@ -506,3 +506,27 @@ def test_a_frozen_body_of_a_configuration_was_never_loaded(deviation, scheme, is
     causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
 
     assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("rows", "beside", "is_one"), [(10, "0.scale", True), (60, "0.scale", False)])
+def test_a_narrow_head_of_normal_weights_that_is_frozen_with_its_body_is_new(rows, beside, is_one):
+    """A language model's last layer has a row for each token, and may have such weights when it is trained."""
+    body = ParameterFacts(name="0.base.weight", shape=(48, 48), std=1.3 / 144**0.5, role="frozen")
+    head = ParameterFacts(name="1.weight", shape=(rows, 48), std=0.02, role="frozen")
+    assert _frozen(body, head, ParameterFacts(name=beside, shape=(4, 48), std=0.1)) == is_one
+
+
+@pytest.mark.parametrize(("beside", "is_one"), [("1.lora_a", False), ("0.lora_a", True)])
+def test_a_weight_with_an_adapter_beside_it_is_no_new_layer(beside, is_one):
+    body = ParameterFacts(name="0.base.weight", shape=(48, 48), std=1.3 / 144**0.5, role="frozen")
+    last = ParameterFacts(name="1.base.weight", shape=(48, 48), std=1 / 144**0.5, role="frozen")
+    assert _frozen(body, last, ParameterFacts(name=beside, shape=(4, 48), std=0.1)) == is_one
+
+
+def _frozen(body, head, beside):
+    """Whether something is frozen that should not be, where the loss fell by nine tenths."""
+    layers = tuple(LayerFacts(name=one.name.rpartition(".")[0], kind="Linear") for one in (body, head))
+    facts = Facts(steps=200, last_step=199, parameters=(beside, body, head), layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
+    found = diagnose(Evidence(series={"loss": loss}, facts=facts))
+    return "frozen_parameters" in [cause.code for cause in found]
