@@ -40,6 +40,12 @@ LITTLE = 0.3
 MOSTLY_LEARNT = 0.7
 """Share of the way to a loss of zero that a training has gone, from its first loss or from that of a constant output
 where it went on from weights that were trained before, from which it was not stopped too early."""
+MORE_LEARNT = 0.85
+"""The same of a short training whose rows have come a few times: its next epochs are worth more than later ones."""
+ONE_PASS = 0.95
+"""Times that each row has come up to which many of them have not come at all."""
+BARELY = 0.25
+"""Share of a constant output's loss up to which a training that has not come through its rows has more to learn."""
 FEWEST_FALLING = 4
 """Validations, each better than the one before, that say that the next one would have been better still."""
 
@@ -62,16 +68,31 @@ def stopped_too_early(evidence: Evidence) -> Argument:
         argument.add(0.6, cut)
         argument.advice = "Train to the schedule's end, or make the schedule for as many steps as there are."
         return argument
-    typical = ratio.median(0.0)
+    if ratio.median(0.0) < SMALL_RATIO:
+        return argument
+    if (few := _few_epochs(evidence, progress)) is not None:
+        argument.add(0.55, few)
+    _weigh_course(argument, evidence, progress)
+    _weigh_visits(argument, evidence)
+    _weigh_end(argument, evidence)
+    argument.advice = (
+        f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
+    )
+    return argument
+
+
+def _weigh_course(argument: Argument, evidence: Evidence, progress: Progress) -> None:
+    """What the ends of the losses and the way of the weights say."""
+    typical = evidence["update_ratio"].finite.median(0.0)
     loss, way = evidence.facts.loss, travelled(evidence)
     under_way = STAYED < way < UNDER_WAY and progress.learnt < LITTLE
     still_falls = progress.late_fall > SLOWED and progress.falls_late
     hit = hits(evidence) if under_way and still_falls and 0 < progress.learnt < BEGUN else None
     has_moved = progress.fell >= 0.05 or (hit is not None and progress.points >= ENOUGH)
-    if typical < SMALL_RATIO or not has_moved or max(progress.fell, progress.learnt_at_end) > MOSTLY_LEARNT:
-        return argument
+    if not has_moved or max(progress.fell, progress.learnt_at_end) > MOSTLY_LEARNT:
+        return
     if progress.first - progress.last <= progress.noise:  # batches differ by as much
-        return argument
+        return
     is_certain = progress.fell > 0.1 and progress.first - progress.last > 5 * progress.noise
     has_begun = progress.late_fall > HALF and min(progress.fell_at_end, progress.learnt_at_end) < HALF_WAY
     if progress.points >= ENOUGH and has_begun and is_certain and loss is not None and loss.kind:
@@ -81,7 +102,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"steps, at {progress.last:.3g}",
         )
     elif is_trial(evidence) and not (progress.points >= ENOUGH and under_way):
-        return argument
+        return
     elif progress.late_fall > 0.3 and progress.falls_late and progress.fell > 0.1:
         argument.add(
             MODERATE,
@@ -110,12 +131,6 @@ def stopped_too_early(evidence: Evidence) -> Argument:
             f"the accuracy is {hit[0]:.0%} already, above the {hit[1]:.0%} of the most frequent class, while the loss, "
             f"at {progress.last:.3g}, is hardly below that of a constant output",
         )
-    _weigh_visits(argument, evidence)
-    _weigh_end(argument, evidence)
-    argument.advice = (
-        f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
-    )
-    return argument
 
 
 def _weigh_visits(argument: Argument, evidence: Evidence) -> None:
@@ -124,9 +139,14 @@ def _weigh_visits(argument: Argument, evidence: Evidence) -> None:
     One that went through its rows for long and still learns was not broken off near its beginning. Where no validation
     says that others gain, too, a loss of rows that have come for more than a few times may fall because they are known.
     """
-    seen, few = visits(evidence), FEW_VISITS * (2 if len(evidence.validation) else 1)
-    if argument.cause is not None and seen is not None and seen.each > few:
+    seen = visits(evidence)
+    if argument.cause is not None and seen is not None and seen.each > _few_visits(evidence):
         argument.against(MODERATE, f"each of about {seen.rows:,.0f} rows has come {seen.each:.0f} times by then")
+
+
+def _few_visits(evidence: Evidence) -> float:
+    """How often each row may have come where what the loss says of the rows still holds for others."""
+    return FEW_VISITS * (2 if len(evidence.validation) else 1)
 
 
 def _weigh_end(argument: Argument, evidence: Evidence) -> None:
@@ -176,4 +196,26 @@ def _falling_validations(evidence: Evidence, progress: Progress) -> str | None:
     return (
         f"the validation loss fell at each of {len(values)} validations, to {values[-1]:.3g}, and the training loss is "
         f"at {1 - progress.learnt:.0%} of that of a constant output after {progress.points} steps"
+    )
+
+
+def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
+    """What to say of a short training whose rows have come a few times, and that still learns from them; else None.
+
+    One that has not come through its rows once has more to learn from the others, however its loss falls at the end.
+    Where the gradients of several batches add up, it is as long as it has batches.
+    """
+    seen, batches = visits(evidence), progress.points * evidence.facts.backward_passes
+    is_short = progress.points >= ENOUGH and batches < TRIAL
+    if seen is None or not is_short or not is_of_whole_loss(evidence):
+        return None
+    if progress.fell < 0.1 or progress.first - progress.last < 5 * progress.noise:
+        return None
+    still_learns = seen.each <= _few_visits(evidence) and progress.falls_late and progress.learnt_at_end < MORE_LEARNT
+    if not still_learns and not (seen.each < ONE_PASS and progress.learnt_at_end < BARELY):
+        return None
+    often = f"{seen.each:.1f} times" if seen.each > ONE_PASS else "less than once on average"
+    return (
+        f"after {progress.points} steps each of about {seen.rows:,.0f} rows has come {often}, and the loss is at "
+        f"{1 - progress.learnt_at_end:.0%} of that of a constant output"
     )

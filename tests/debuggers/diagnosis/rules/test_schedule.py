@@ -169,6 +169,39 @@ def test_a_short_training_whose_every_validation_was_the_best_was_stopped(steps,
     assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(
+    ("steps", "rows", "last", "passes", "is_one"),
+    [(60, 640, 0.5, 1, True), (60, 639, 0.5, 1, False), (60, 640, 0.2, 1, False), (100, 1120, 0.5, 1, False),
+     (60, 1280, 0.5, 2, False)],
+)  # fmt: skip
+def test_a_short_training_that_still_learns_from_rows_that_have_come_three_times_was_stopped(
+    steps, rows, last, passes, is_one
+):
+    """60 batches of 32 are 3 times 640 rows; the loss slows down as that of a sound training does."""
+    course = last + (2.3 - last) * np.geomspace(1, 0.05, steps)
+    assert _is_too_early(course, rows, passes) == is_one
+
+
+@pytest.mark.parametrize(
+    ("rows", "last", "is_one"), [(2040, 1.9, True), (2000, 1.9, False), (2040, 1.7, False)]
+)  # fmt: skip
+def test_a_short_training_that_has_not_come_through_its_rows_once_was_stopped(rows, last, is_one):
+    """60 batches of 32 are 0.94 times 2040 rows; the loss stands at 83 % or 74 % of a constant output's."""
+    assert _is_too_early(np.maximum(last, 2.3 - np.linspace(0, 2, STEPS)), rows, 1) == is_one
+
+
+def _is_too_early(loss, rows, passes):
+    steps = len(loss)
+    values = {
+        "loss": loss, "baseline_loss": np.full(steps, 2.3), "update_ratio": np.full(steps, 0.02),
+        "inputs/repeated_rows": np.full(steps, 1.0), "inputs/rows_so_far": np.full(steps, rows),
+        "inputs/batch_size": np.full(steps, 32),
+    }  # fmt: skip
+    facts = Facts(steps=steps, backward_passes=passes, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    found = Evidence(series={name: Series(np.arange(steps), one) for name, one in values.items()}, facts=facts)
+    return "stopped_too_early" in [cause.code for cause in diagnose(found)]
+
+
 @pytest.mark.parametrize(("thawed_at", "is_one"), [(0, True), (20, False)])
 def test_a_head_whose_body_is_thawed_later_may_take_large_first_steps(thawed_at, is_one):
     facts = Facts(
