@@ -16,6 +16,8 @@ WITHIN = 3.0
 SAMPLED = 512
 """Elements of a weight, about, of which its mean and deviation are known."""
 _SCHEMES = ("torch", "xavier", "normal")
+_CLOSENESS = {"torch": 0.25, "xavier": 0.1}
+"""Shares by which a weight's spread may differ from that of an initialisation where its sample is not asked for."""
 _OF_NORMAL, _OF_UNIFORM = 0.5, 0.2
 """Variance of the deviation of n values, times n and over its square: a quarter of their kurtosis less one."""
 _WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
@@ -77,23 +79,19 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
     ``torch.nn.Transformer`` all of them, start with xavier_uniform_.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
-    found = []
-    for one in evidence.facts.parameters:
-        layer = one.name.rpartition(".")[0]
-        kind = kinds.get(layer, "")
-        if one.role != role or len(one.shape) < 2:
-            continue
-        scale = np.sqrt(3 * np.prod(one.shape[1:]))
-        if kind == "Embedding":
-            scale = 1.0
-        elif kind in RECURRENT:
-            scale = np.sqrt(3 * one.shape[0] / RECURRENT[kind])
-        fields = float(np.prod(one.shape[2:]))
-        xavier = np.sqrt((one.shape[0] + one.shape[1]) * fields / 2)
-        is_xavier = kind not in RECURRENT and kind != "Embedding" and abs(one.std * xavier - 1) < 0.1
-        if is_xavier or (scale > 0 and abs(one.std * scale - 1) < 0.25):
-            found.append(one.name)
-    return found
+    return [
+        one.name
+        for one in evidence.facts.parameters
+        if one.role == role
+        and len(one.shape) > 1
+        and any(_is_about(one, kinds.get(one.name.rpartition(".")[0], ""), scheme) for scheme in _CLOSENESS)
+    ]
+
+
+def _is_about(one: ParameterFacts, kind: str, scheme: str) -> bool:
+    """Whether a weight's spread is near what an initialisation draws it with; of a layer not known, a linear one's."""
+    usual, _ = _drawn_with(one, kind or "Linear", scheme)
+    return usual > 0 and abs(one.std / usual - 1) < _CLOSENESS[scheme]
 
 
 def untouched(evidence: Evidence) -> list[str]:
