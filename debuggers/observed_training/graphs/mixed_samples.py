@@ -42,7 +42,7 @@ class MixedSamples:
         }
         self._readers = _readers(model)
         self._calls: dict[str, tuple[int, int, bool]] = {}
-        self._view = ""
+        self._view, self._is_joined = "", False
         self._address = 0
         self._given: tuple[int, ...] = ()
         self._is_batch = False
@@ -58,7 +58,7 @@ class MixedSamples:
         # Rows of one dimension less may be the positions of a single sequence, or the nodes of a graph.
         self._is_batch = tensor is not None and tensor.ndim >= (3 if tensor.is_floating_point() else 2)
         self._address = tensor.data_ptr() if tensor is not None and _is_plain(tensor) else 0
-        self._returned, self._calls, self._view = (), {}, ""
+        self._returned, self._calls, self._view, self._is_joined = (), {}, "", False
 
     @property
     def readers(self) -> list[torch.nn.Module]:
@@ -71,6 +71,7 @@ class MixedSamples:
             return
         shape = tuple(given.shape)
         same = given.data_ptr() == self._address and math.prod(shape) == math.prod(self._given)
+        self._is_joined |= same and self._given[1:2] != () and shape[0] == self._given[0] * self._given[1]
         if same and shape != self._given and _moves_batch(self._given, shape, self._given[0]):
             self._view = (
                 f"{self._readers[module]} is given the inputs {self._given} in the shape {shape} by a view, which "
@@ -96,7 +97,8 @@ class MixedSamples:
             # Sequences may be parts of samples, as the lines of texts are: there are a multiple of the samples then.
             if steps == rows and batch not in (1, rows) and not (is_first and self._may_be_parts(batch)):
                 return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
-        return self._view or _in_graph(root, self._given, outputs, from_batch=self._is_batch)
+        joined = self._given[:2] if self._is_joined else ()
+        return self._view or _in_graph(root, self._given, outputs, from_batch=self._is_batch, joined=joined)
 
     def along_first(self, root: Any) -> str | None:
         """Returns what goes along the first dimension of a model that puts out something for each position.
@@ -142,14 +144,16 @@ def _readers(model: torch.nn.Module | None) -> dict[torch.nn.Module, str]:
     return dict([*recurrent, *[pair for pair in named if isinstance(pair[0], _FIRST)][:2]])
 
 
-def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int], *, from_batch: bool) -> str:
+def _in_graph(
+    root: Any, given: tuple[int, ...], outputs: Container[int], *, from_batch: bool, joined: tuple[int, ...]
+) -> str:
     rows = given[0]
     waiting, seen, inside = [root], {root}, set()
     while waiting:
         node = waiting.pop(0)
         if node in inside or node_number(node) in outputs:
             inside.update([node, *operands(node)])
-        text = _mixes(node, given)
+        text = _mixes(node, given, joined)
         if not text and node in inside:
             text = goes_over_batch(node, rows) or (joins_samples(node, given) if from_batch else "")
         if text:
@@ -161,15 +165,24 @@ def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int], *, fro
     return ""
 
 
-def _mixes(node: Any, given: tuple[int, ...]) -> str:
-    """What an operator does to the batch, if it mixes its samples; not where its sizes may be the batch's by chance."""
+def _mixes(node: Any, given: tuple[int, ...], joined: tuple[int, ...]) -> str:
+    """What an operator does to the batch, if it mixes its samples; not where its sizes may be the batch's by chance.
+
+    Args:
+        node: The operator.
+        given: The shape of the inputs.
+        joined: The batch and the parts of a sample, where a layer was given all parts one after the other.
+    """
     name, rows = operator(node), given[0]
     if name in SOFTMAXES:
         return _softmax(node, shape_of(node), given)
     if name in _VIEWS and len(inner := operands(node)) == 1:
         before, after = shape_of(inner[0]), shape_of(node)
-        if _moves_batch(before, after, rows) or (after[:1] == (rows,) and _restores_shape(inner[0], after)):
+        restores = after[:1] == (rows,) and _restores_shape(inner[0], after)
+        if restores or _moves_batch(before, after, rows) or _makes_batch(before, after, rows):
             return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
+        if joined and before[0] == math.prod(joined) and after[:2] == joined[::-1] != joined:
+            return f"a reshape from {before} to {after} takes the parts of a batch of {rows} for those of other samples"
     if name.startswith(_ATTENTION) and (scores := _scores_of(node)) is not None:
         return _attention(node, *scores, given)
     return ""
@@ -224,6 +237,15 @@ def _moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> 
     """
     old, new = _spans(before, rows), _spans(after, rows)
     return bool(old) and bool(new) and not _any_within(old, after) and not _any_within(new, before)
+
+
+def _makes_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:
+    """Whether a first dimension of the batch's size is made of several, of which a later one has its size.
+
+    Another one may have it by chance, as states (2, batch, batch) that are reshaped to (batch, 2 * batch) have.
+    """
+    is_new = after[:1] == (rows,) and not _any_within([(1, rows)], before)
+    return is_new and rows in before[1:] and before[:1] != (rows,)
 
 
 def _restores_shape(node: Any, after: tuple[int, ...]) -> bool:

@@ -180,6 +180,56 @@ def test_of_outputs_of_other_rows_nothing_is_said():
     assert found(Reader(lambda x: x.mean((0, 1), keepdim=True)[0])) is None
 
 
+class Frames(nn.Module):
+    """Embeds all frames (N * time, features) of clips (N, time, features) and brings them to (time, N, width)."""
+
+    def __init__(self, arrange, join):
+        super().__init__()
+        self.frames, self.head = nn.Linear(FEATURES, FEATURES), nn.Linear(FEATURES, 3)
+        self.arrange, self.join = arrange, join
+
+    def forward(self, clips):
+        return self.head(self.arrange(self.frames(self.join(clips)), len(clips)).mean(0))
+
+
+@pytest.mark.parametrize(
+    ("arrange", "join", "is_mixed"),
+    [
+        (lambda x, rows: x.view(TIME, rows, -1), lambda x: x.flatten(0, 1), True),
+        (lambda x, rows: x.view(TIME, rows, -1), lambda x: x.transpose(0, 1).flatten(0, 1), False),
+        (lambda x, rows: x.view(rows, TIME, -1).transpose(0, 1), lambda x: x.flatten(0, 1), False),
+    ],
+    ids=["viewed", "turned before", "turned after"],
+)
+def test_frames_that_were_put_in_a_row_are_taken_apart_as_they_were(arrange, join, is_mixed):
+    text = found(Frames(arrange, join), inputs=torch.randn(6, TIME, FEATURES))
+    assert ("other samples" in text) is is_mixed
+
+
+class Directions(nn.Module):
+    """Reads in both directions, and brings the last states (2, N, features) to (N, 2 * features)."""
+
+    def __init__(self, arrange):
+        super().__init__()
+        self.cell = nn.LSTM(FEATURES, FEATURES, batch_first=True, bidirectional=True)
+        self.head, self.arrange = nn.Linear(2 * FEATURES, 3), arrange
+
+    def forward(self, series):
+        return self.head(self.arrange(self.cell(series)[1][0], len(series)))
+
+
+@pytest.mark.parametrize("rows", [6, FEATURES, 2 * FEATURES])
+@pytest.mark.parametrize(
+    ("arrange", "is_mixed"),
+    [(lambda x, rows: x.reshape(rows, -1), True), (lambda x, rows: x.transpose(0, 1).reshape(rows, -1), False),
+     (lambda x, rows: torch.cat([x[0], x[1]], 1), False)],
+    ids=["reshaped", "turned", "joined"],
+)  # fmt: skip
+def test_states_that_are_reshaped_mix_samples_where_the_batch_is_as_large_as_a_state_too(arrange, rows, is_mixed):
+    text = found(Directions(arrange), inputs=torch.randn(rows, TIME, FEATURES))
+    assert (f"batch of {rows}" in text) is is_mixed
+
+
 class Steps(nn.Module):
     """Brings (N, time * features) to (time, N, features) for a GRU, and returns (N, 3)."""
 
