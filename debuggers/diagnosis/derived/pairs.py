@@ -107,6 +107,18 @@ def uncertainty_of_contrast(evidence: Evidence) -> float:
     return loss.factor * loss.terms * math.log(rows) if is_square and rows >= FEWEST_ROWS else 0.0
 
 
+def uncertainty_of_classes(evidence: Evidence) -> float:
+    """The cross entropy of equal scores, log n of n classes, where a training began with it; 0 for others.
+
+    Of targets that are shares of classes, or that count in several terms, the loss of a constant output is not known.
+    """
+    loss, progress = evidence.facts.loss, progress_of(evidence)
+    if loss is None or progress is None or loss.kind != "cross_entropy" or loss.parts or len(loss.outputs_shape) != 2:
+        return 0.0
+    equal = math.log(max(1, loss.outputs_shape[1]))
+    return equal if abs(progress.first - equal) < 2 * ROUNDED * equal else 0.0
+
+
 def stays_at(evidence: Evidence, floor: float) -> bool:
     """Whether the loss came to that of equal scores and stayed there, which a contrast of what goes together leaves."""
     late = np.array_split(evidence["loss"].finite.values, 8)[4:]

@@ -4,7 +4,13 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.input_kinds import are_codes
-from debuggers.diagnosis.derived.pairs import add_unordered, order_of_pairs, stays_at, uncertainty_of_contrast
+from debuggers.diagnosis.derived.pairs import (
+    add_unordered,
+    order_of_pairs,
+    stays_at,
+    uncertainty_of_classes,
+    uncertainty_of_contrast,
+)
 from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.derived.relation import (
     CHANCE,
@@ -163,7 +169,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     """
     argument = Argument("labels_unrelated")
     progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
-    contrast = uncertainty_of_contrast(evidence)
+    contrast = uncertainty_of_contrast(evidence) or uncertainty_of_classes(evidence)
     if progress is None or progress.failed or not (len(baseline) or len(evidence["order"]) or contrast):
         return argument
     floor = baseline.median(contrast)

@@ -31,6 +31,10 @@ LEFT = 0.3
 DRAWN = 0.5
 """Cosine of updates and the way to zero from which weights are drawn there: in the zoo's sound trainings, the median is
 0.40 and less, but for a Bayesian network without weight decay, whose divergence draws them."""
+USUAL_DECAY = 1e-3
+"""Weight decay up to which most trainings go well, whatever their optimizer; 1e-4 and 5e-4 are those of papers."""
+NOTHING = 0.01
+"""Share of a constant output's loss up to which nothing is learnt."""
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 
@@ -43,39 +47,8 @@ def over_regularized(evidence: Evidence) -> Argument:
     strength = max((float(value) for value in decay if isinstance(value, (int, float))), default=0.0)
     if progress is None:  # a loss that pulls outputs to zero shrinks weights, too
         return argument
-    gets_nowhere = not progress.failed and progress.fell < 0.35
     if len(norm) >= 5:
-        lowest = int(norm.values.argmin())
-        shrunk = float(norm.values[lowest]) / max(norm.first, 1e-30)
-        down = float(np.mean(np.diff(norm.values[: lowest + 1]) < 0)) if lowest else 0.0
-        if shrunk < 0.7 and down > 0.7:
-            argument.add(
-                0.5,
-                f"the weights shrank to {shrunk:.0%} of their size"
-                + (f" under weight decay {strength:g}" if strength else ""),
-                since=int(norm.steps[0]),
-            )
-            pull = evidence["decay_cosine"].until(int(norm.steps[lowest])).finite
-            is_drawn = len(pull) >= 3 and pull.median() > DRAWN
-            if is_drawn:
-                argument.add(MODERATE, f"updates point at zero (cosine {pull.median():.2f})")
-            spread = evidence["outputs/batch_std"].finite.values
-            if len(spread) >= 5 and float(np.median(spread[-3:])) < 0.02 * float(spread[0]):
-                argument.add(MODERATE, "the outputs hardly vary over a batch any more")
-            elif gets_nowhere:
-                argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-            elif _gives_back(evidence, progress):
-                argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
-            elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
-                argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-            if gets_nowhere and not strength and _is_alone(evidence) and is_by_chance(evidence):
-                argument.against(
-                    STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant"
-                )
-            elif shrunk > LEFT and not is_drawn and is_by_chance(evidence):
-                argument.against(
-                    STRONG, f"outputs say nothing of their targets, which {shrunk:.0%} of the weights could well do"
-                )
+        _add_shrinking(argument, evidence, progress, strength)
     _add_pull(argument, evidence, strength)
     decays = _decay(evidence)
     if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
@@ -85,13 +58,13 @@ def over_regularized(evidence: Evidence) -> Argument:
             "training, and much was left to learn",
             since=0,
         )
-    drops = _add_dropout(argument, evidence, progress, gets_nowhere=gets_nowhere)
+    drops = _add_dropout(argument, evidence, progress)
     add_other_term(argument, evidence)
     add_dying_units(argument, evidence, progress)
     add_constant_outputs(argument, evidence)
     add_empty_code(argument, evidence, progress)
     add_held_weights(argument, evidence)
-    if strength >= 0.1 and argument.cause is None and gets_nowhere:
+    if strength >= 0.1 and argument.cause is None and _gets_nowhere(progress):
         argument.add(WEAK, f"weight decay is {strength:g}")
     lower = (
         f"weight_decay: {strength:g} → {min(strength / 100, 0.01):g}"
@@ -100,6 +73,48 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = argument.advice or (f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2.")
     return argument
+
+
+def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, strength: float) -> None:
+    """Weights that shrink from step to step, and what of the losses and outputs says whether that does harm."""
+    norm, gets_nowhere = evidence["weight_norm"].finite, _gets_nowhere(progress)
+    lowest = int(norm.values.argmin())
+    shrunk = float(norm.values[lowest]) / max(norm.first, 1e-30)
+    down = float(np.mean(np.diff(norm.values[: lowest + 1]) < 0)) if lowest else 0.0
+    if shrunk < 0.7 and down > 0.7:
+        argument.add(
+            0.5,
+            f"the weights shrank to {shrunk:.0%} of their size"
+            + (f" under weight decay {strength:g}" if strength else ""),
+            since=int(norm.steps[0]),
+        )
+        pull = evidence["decay_cosine"].until(int(norm.steps[lowest])).finite
+        is_drawn = len(pull) >= 3 and pull.median() > DRAWN
+        if is_drawn:
+            argument.add(MODERATE, f"updates point at zero (cosine {pull.median():.2f})")
+        spread = evidence["outputs/batch_std"].finite.values
+        if len(spread) >= 5 and float(np.median(spread[-3:])) < 0.02 * float(spread[0]):
+            argument.add(MODERATE, "the outputs hardly vary over a batch any more")
+        elif gets_nowhere:
+            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
+        elif _gives_back(evidence, progress):
+            argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
+        elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+        if gets_nowhere and not strength and _is_alone(evidence) and is_by_chance(evidence):
+            argument.against(STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant")
+        elif gets_nowhere and 0 < strength <= USUAL_DECAY and abs(progress.learnt) < NOTHING:
+            argument.against(
+                STRONG, f"weight decay of {strength:g} is usual, and nothing is learnt that it could outweigh"
+            )
+        elif shrunk > LEFT and not is_drawn and is_by_chance(evidence):
+            argument.against(
+                STRONG, f"outputs say nothing of their targets, which {shrunk:.0%} of the weights could well do"
+            )
+
+
+def _gets_nowhere(progress: Progress) -> bool:
+    return not progress.failed and progress.fell < 0.35
 
 
 def _add_pull(argument: Argument, evidence: Evidence, strength: float) -> None:
@@ -150,7 +165,7 @@ def _decay(evidence: Evidence) -> float:
     return float(np.interp(steps, rates.steps, rates.values).sum()) * strength
 
 
-def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, gets_nowhere: bool) -> list[LayerFacts]:
+def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress) -> list[LayerFacts]:
     """The layers that drop nearly everything, and what speaks for their being too much."""
     drops = [layer for layer in evidence.facts.layers if "Dropout" in layer.kind and (layer.value or 0) >= HIGH_DROPOUT]
     if drops:
@@ -161,7 +176,7 @@ def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress, *, 
             since=0,
             where=[one.name for one in drops[:3]],
         )
-        if gets_nowhere:
+        if _gets_nowhere(progress):
             argument.add(MODERATE, "and the loss hardly falls")
         elif progress.learnt < 0.6:
             argument.add(WEAK, f"the loss fell by {progress.fell:.0%}")

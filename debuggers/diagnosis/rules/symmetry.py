@@ -12,9 +12,8 @@ from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.series import Series
 
-BROKEN, BROKEN_ALL = 0.6, 0.8
-"""Shares of a constant output's loss from which noise or other layers have parted equal units; if all weights began so,
-little else can have."""
+BROKEN = 0.6
+"""Share of a constant output's loss from which other layers have parted equal units."""
 
 
 def _is_a_layer(parameter: ParameterFacts) -> bool:
@@ -58,7 +57,8 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
     """Units of a layer start with equal weights and still have them later: they compute the same.
 
     Where noise parts them, or layers behind them, they have still begun as one unit. Weights that are all zero are
-    often meant so, as those of a branch that is to begin as nothing.
+    often meant so, as those of a branch that is to begin as nothing. That each weight of a model is one number other
+    than zero, nobody means: only noise parts its units then, however much it learns.
     """
     argument = Argument("unbroken_symmetry")
     same = {name: series for name, series in evidence.of_tensors("unit_similarity").items() if len(series) >= 3}
@@ -108,7 +108,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         began
         and not copies
         and progress is not None
-        and progress.learnt < (BROKEN_ALL if alike else BROKEN)
+        and (alike or progress.learnt < BROKEN)
         and travelled(evidence) > STAYED
     ):
         name = max(began, key=lambda key: began[key])

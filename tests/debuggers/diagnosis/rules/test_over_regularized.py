@@ -48,6 +48,16 @@ def test_outputs_that_vary_a_fiftieth_of_their_targets_are_what_another_term_lea
     assert found == ["over_regularized"] * is_one
 
 
+@pytest.mark.parametrize(
+    ("strength", "last", "is_one"), [(1e-3, 2.3, False), (2e-3, 2.3, True), (1e-3, 2.25, True)], ids=str
+)
+def test_a_usual_decay_shrinks_weights_that_learn_nothing_at_all(strength, last, is_one):
+    groups = (GroupFacts(settings={"lr": 1e-2, "weight_decay": strength}),)
+    found = _names(facts=replace(of_loss(kind="cross_entropy"), groups=groups), loss=np.linspace(2.3, last, STEPS),
+                   weight_norm=np.geomspace(1, 0.5, STEPS))  # fmt: skip
+    assert ("over_regularized" in found) == is_one
+
+
 @pytest.mark.parametrize(("largest", "is_one"), [(0.9, True), (1.1, False)])
 def test_weights_that_an_update_has_thrown_away_are_taken_by_no_other_term(largest, is_one):
     spread = np.r_[np.full(5, 0.02), np.full(STEPS - 5, 0.001)]

@@ -219,3 +219,19 @@ def test_what_has_hardly_learnt_answers_with_the_most_frequent_class(rate, first
     series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
     facts = Facts(steps=STEPS, loss=LossFacts(kind="bce_with_logits", reduction="mean"))
     assert diagnose(Evidence(series=series, facts=facts))[0].code == first
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "classes", "is_one"),
+    [(2.31, 2.3, 10, True), (2.4, 2.3, 10, False), (2.31, 2.25, 10, False), (2.31, 2.3, 5, False)],
+)
+def test_a_cross_entropy_of_mixed_targets_that_stays_at_that_of_equal_scores_learns_nothing(
+    first, last, classes, is_one
+):
+    """The loss of a constant output is not known where targets are shares of classes: log 10 is 2.303."""
+    loss = last + (first - last) * np.geomspace(1, 1e-3, STEPS)
+    found = {"loss": loss, "update_ratio": np.full(STEPS, 0.02), "outputs/batch_std": np.full(STEPS, 0.3)}
+    series = {name: Series(np.arange(STEPS), values) for name, values in found.items()}
+    kind = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, classes), targets_shape=(64, 10))
+    causes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=kind)))]
+    assert ("labels_unrelated" in causes) == is_one
