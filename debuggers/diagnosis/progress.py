@@ -115,7 +115,7 @@ def _progress_of(evidence: Evidence, name: str) -> Progress | None:
     if len(series) < FEWEST or evidence.facts.trained_with_others:
         return None
     loss = evidence.facts.loss
-    return _course(series, _baseline(evidence), 2 if loss is not None and loss.kind in _OF_ROOTS else 1)
+    return _course(series, known_baseline(evidence), 2 if loss is not None and loss.kind in _OF_ROOTS else 1)
 
 
 def adds_up_features(loss: LossFacts) -> bool:
@@ -125,8 +125,8 @@ def adds_up_features(loss: LossFacts) -> bool:
     return several and loss.kind in OF_ELEMENTS and any(node.startswith("Sum") for node in behind)
 
 
-def _baseline(evidence: Evidence) -> float | None:
-    """The loss of the best constant output; None where it cannot be compared with the loss."""
+def known_baseline(evidence: Evidence) -> float | None:
+    """Returns the loss of the best constant output; None where it cannot be compared with the loss."""
     known, loss = evidence["baseline_loss"].finite, evidence.facts.loss
     if not len(known) or loss is None or loss.reduction != "mean" or loss.penalized or loss.weighted or loss.terms > 1:
         return None

@@ -78,6 +78,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
         elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or _has_died(evidence)):
             pass  # nearly all of the fall is the way to where a usual start begins, or units were lost on it
+        elif len(wrong) > 1 and set(gains(facts)) <= set(wrong):
+            pass  # nobody means that of each weight
         elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (

@@ -10,7 +10,7 @@ from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.updates import threw_weights
 from debuggers.diagnosis.derived.visits import MOSTLY_EQUAL
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import known_baseline, progress_of
 
 FEWEST = 5
 """Sampled batches from which it is said what all of them are."""
@@ -159,8 +159,7 @@ def _set_the_first_loss(evidence: Evidence, size: float) -> bool:
     Of losses that are compared with a constant output's, what is learnt is known.
     """
     progress = progress_of(evidence)
-    is_known = len(evidence["baseline_loss"].finite) > 0
-    return not is_known and progress is not None and progress.first > size > 3 * LARGE_INPUT
+    return known_baseline(evidence) is None and progress is not None and progress.first > size > 3 * LARGE_INPUT
 
 
 def _add_uneven(argument: Argument, evidence: Evidence, uneven: float, size: float) -> None:

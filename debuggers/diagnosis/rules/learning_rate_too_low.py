@@ -42,7 +42,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     """
     argument = Argument("learning_rate_too_low")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    if progress is None or progress.failed or not len(ratio):
+    if progress is None or not len(ratio) or (progress.failed and not _rose_by_itself(progress, evidence)):
         return argument
     typical, since = ratio.median(), int(ratio.steps[0])
     if text := _multiplied_with_itself(evidence):
@@ -152,6 +152,11 @@ def _raise(evidence: Evidence, ratio: float) -> str:
         f"lr: {rate:.3g} → {one_digit(rate * factor):g} (the update ratio is {ratio:.1g}, about "
         f"{HEALTHY_RATIO:g} is usual)."
     )
+
+
+def _rose_by_itself(progress: Progress, evidence: Evidence) -> bool:
+    """Whether a finite loss rose for other reasons than its updates: weights are where they began."""
+    return progress.became_non_finite is None and travelled(evidence) < STAYED
 
 
 def _falls(progress: Progress) -> bool:

@@ -165,6 +165,14 @@ def test_weights_that_are_all_somewhat_too_large_are_a_wrong_start(least, is_one
     assert [cause.code for cause in diagnose(found)] == ["poor_initialization"] * is_one
 
 
+@pytest.mark.parametrize(("second", "is_one"), [(2.0, True), (0.1, False)])
+def test_weights_that_are_all_far_too_large_are_a_wrong_start_however_much_is_learnt(second, is_one):
+    """Their gains are 16, and 0.8 where the second weight is usual: what was learnt speaks against that then."""
+    weights = [ParameterFacts(name=f"{at}.weight", shape=(8, 64), std=std) for at, std in enumerate((2.0, second))]
+    found = _of_layers(*weights, tensors={}, learnt=0.95)
+    assert any(cause.confidence > 0.5 for cause in diagnose(found)) == is_one
+
+
 @pytest.mark.parametrize(("weight", "bias", "zeros", "is_one"), [
     (0.0, 0.05, 0.0, True), (1e-9, 0.05, 0.0, False), (0.0, 0.0, 0.0, False), (0.0, 0.05, 1.0, False),
 ])  # fmt: skip

@@ -105,3 +105,16 @@ def test_inputs_that_are_all_one_number_are_constant_in_batches_of_one_row(shape
            "inputs/batch_size": np.ones(STEPS)},
     )  # fmt: skip
     assert ("inputs_constant" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("shape", "is_one"), [((32, 64), True), ((32,), False)])
+def test_a_sum_of_many_errors_falls_from_what_large_inputs_made_of_it(shape, is_one):
+    """The loss of a constant output is known of one error a row alone, and how much of it was learnt."""
+    loss = LossFacts(kind="mse", reduction="mean", nodes=("MeanBackward0", "SumBackward1", "PowBackward0"),
+                     outputs_shape=shape, factor=64.0)  # fmt: skip
+    found = evidence(facts=Facts(steps=STEPS, loss=loss), loss=np.geomspace(1e6, 10, STEPS),
+                     **{"inputs/mean": np.full(STEPS, 3000.0), "inputs/std": np.full(STEPS, 300.0),
+                        "baseline_loss": np.full(STEPS, 36.0)})  # fmt: skip
+    (cause,) = diagnose(found)
+    assert cause.code == "inputs_not_normalized"
+    assert (cause.confidence > 0.5) == is_one

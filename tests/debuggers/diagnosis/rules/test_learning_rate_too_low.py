@@ -122,3 +122,12 @@ def test_a_rate_that_is_its_own_square_was_multiplied_with_itself(initial, rates
     assert len(found) == is_one
     if is_one:
         assert any(f"the square of the optimizer's {initial:g}" in text for text in found[0].evidence)
+
+
+@pytest.mark.parametrize(("ratio", "last", "is_one"), [(5e-6, 9.0, True), (2e-3, 9.0, False), (5e-6, np.nan, False)])
+def test_a_loss_that_rises_while_weights_stand_still_was_not_thrown_up_by_its_updates(ratio, last, is_one):
+    """A game that lasts longer pays more, so that the errors of its values grow: steps of 5e-6 did not do that."""
+    loss = np.r_[np.full(STEPS // 2, 2.0), np.linspace(8.0, last, STEPS // 2)]
+    found = evidence(facts=of_loss(kind="mse"), loss=loss, update_ratio=np.full(STEPS, ratio),
+                     **{"total_norm/gradients": np.ones(STEPS)})  # fmt: skip
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
