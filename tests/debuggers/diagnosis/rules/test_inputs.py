@@ -115,6 +115,4 @@ def test_a_sum_of_many_errors_falls_from_what_large_inputs_made_of_it(shape, is_
     found = evidence(facts=Facts(steps=STEPS, loss=loss), loss=np.geomspace(1e6, 10, STEPS),
                      **{"inputs/mean": np.full(STEPS, 3000.0), "inputs/std": np.full(STEPS, 300.0),
                         "baseline_loss": np.full(STEPS, 36.0)})  # fmt: skip
-    (cause,) = diagnose(found)
-    assert cause.code == "inputs_not_normalized"
-    assert (cause.confidence > 0.5) == is_one
+    assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
