@@ -1,4 +1,4 @@
-"""What is learnt of targets, and of which classes they are."""
+"""Targets that have nothing to do with the inputs, and what only looks so."""
 
 import numpy as np
 import pytest
@@ -58,33 +58,6 @@ def test_one_class_has_nearly_all_targets_only_where_the_others_are_rare():
     assert codes(np.full(STEPS, 2.3) + NOISE, targets__rarest_share_so_far=0.05, **signals) == []
 
 
-@pytest.mark.parametrize(
-    ("changed", "loss", "is_one"),
-    [
-        ({}, {}, True),
-        ({}, {"terms": 2}, False),
-        ({}, {"kind": "mse"}, False),
-        ({"backward_passes": 2}, {}, False),
-        ({"trained_with_others": True}, {}, False),
-    ],
-)
-def test_ones_alone_are_of_one_class_where_nothing_else_is_compared(changed, loss, is_one):
-    steps = np.arange(20)
-    series = {
-        name: Series(steps, np.full(20, value))
-        for name, value in {"targets/classes_so_far": 1.0, "targets/max": 1.0, "inputs/batch_size": 24.0}.items()
-    }
-    ones = Facts(
-        steps=20,
-        targets=BatchFacts(shape=(24, 1), dtype="float32"),
-        loss=LossFacts(**{"kind": "bce_with_logits", "reduction": "mean"} | loss),
-        **changed,
-    )
-    found = [cause.code for cause in diagnose(Evidence(series=series, facts=ones))]
-
-    assert ("single_class_labels" in found) == is_one
-
-
 @pytest.mark.parametrize(("arrives", "is_one"), [(41, True), (48, False)])
 def test_a_loss_that_came_down_to_a_constant_output_has_to_stand_there_for_longer(arrives, is_one):
     """48 of 120 steps are four tenths: how frequent letters are is learnt first, and what comes after them later."""
@@ -103,23 +76,6 @@ def test_the_accuracy_of_a_single_batch_says_nothing_of_a_loss_that_stands(count
     signals["accuracy"] = Series(steps[:count], np.full(count, 0.1))
     facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"))
     assert [cause.code for cause in diagnose(Evidence(series=signals, facts=facts))] == found
-
-
-@pytest.mark.parametrize(("weight", "share", "is_one"), [
-    (0.5, 0.12, True), (1.0, 0.12, False), (0.8, 0.12, False), (0.5, 0.88, False),
-])  # fmt: skip
-def test_a_weight_below_one_of_rare_positive_targets_makes_them_rarer(weight, share, is_one):
-    signals = {
-        "loss": np.geomspace(0.7, 0.1, STEPS), "targets/mean": share, "targets/top_share_so_far": 0.88,
-        "targets/rarest_share_so_far": 0.12, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
-    }  # fmt: skip
-    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
-    loss = LossFacts(kind="bce_with_logits", reduction="mean", weighted=True, positive_weight=weight)
-    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
-
-    assert [cause.code for cause in causes] == ["class_imbalance"] * is_one
-    if is_one:
-        assert causes[0].advice.startswith("pos_weight: 0.5 → 7.3")
 
 
 @pytest.mark.parametrize(("classes", "first"), [(20.0, "labels_unrelated"), (21.0, "overfitting")])
@@ -156,26 +112,6 @@ def test_units_that_gradients_of_chance_push_about_die_of_no_rate():
     assert first == ["labels_unrelated", "learning_rate_too_high"]
 
 
-@pytest.mark.parametrize(("inputs", "is_one"), [
-    (BatchFacts(shape=(32, 24), integer=True), True),  # a label for each letter
-    (BatchFacts(shape=(32, 24, 8)), True),
-    (BatchFacts(shape=(32, 24)), False),  # 24 labels for a row
-    (BatchFacts(shape=(32, 12), integer=True), False),
-])  # fmt: skip
-def test_rare_labels_of_positions_are_those_of_a_class(inputs, is_one):
-    """Most of several labels of a row do not apply, by nature: then it takes 30 times as many; here it is 24 times."""
-    signals = {
-        "loss": np.geomspace(0.7, 0.14, STEPS), "targets/top_share_so_far": 0.96,
-        "targets/rarest_share_so_far": 0.04, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
-    }  # fmt: skip
-    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
-    facts = Facts(
-        steps=STEPS, loss=LossFacts(kind="bce_with_logits", reduction="mean"), inputs=inputs,
-        targets=BatchFacts(shape=(32, 24)),
-    )  # fmt: skip
-    assert ("class_imbalance" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
-
-
 @pytest.mark.parametrize(("columns", "correlation", "falls_on", "is_one"), [
     (64, 0.05, False, True), (8, 0.05, False, False), (64, 0.3, False, False), (64, 0.05, True, False),
 ])  # fmt: skip
@@ -191,34 +127,6 @@ def test_pictures_that_are_answered_by_their_mean_alone_do_not_belong(columns, c
     loss = LossFacts(kind="mse", reduction="mean", outputs_shape=(32, columns), targets_shape=(32, columns))
     causes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))]
     assert ("labels_unrelated" in causes) == is_one
-
-
-@pytest.mark.parametrize(("positive", "predicted", "is_one"), [
-    (1 / 64, 0.999, True), (1 / 64, 0.998, False), (1 / 16, 1.0, False),
-])  # fmt: skip
-def test_one_label_of_many_for_each_row_is_rare_among_those_that_do_not_apply(positive, predicted, is_one):
-    """Objectness of 64 cells of which one holds an object; the classes that are counted are the cells."""
-    signals = {
-        "loss": np.geomspace(0.7, 0.08, STEPS), "targets/mean": positive, "targets/top_share_so_far": 0.06,
-        "targets/rarest_share_so_far": 0.005, "targets/classes_so_far": 64.0, "top_predicted_share": predicted,
-    }  # fmt: skip
-    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
-    loss = LossFacts(kind="bce_with_logits", reduction="mean")
-    targets, inputs = BatchFacts(shape=(32, 64), dtype="float32"), BatchFacts(shape=(32, 1, 16, 16))
-    facts = Facts(steps=STEPS, loss=loss, targets=targets, inputs=inputs)
-    assert ("class_imbalance" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
-
-
-@pytest.mark.parametrize(("rate", "first"), [(1e-4, "schedule_collapsed"), (0.1, "class_imbalance")])
-def test_what_has_hardly_learnt_answers_with_the_most_frequent_class(rate, first):
-    signals = {
-        "loss": np.r_[0.7, 0.6, 0.5, np.full(STEPS - 3, 0.3)], "targets/top_share_so_far": 0.92,
-        "targets/rarest_share_so_far": 0.08, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
-        "learning_rate": np.r_[np.full(12, 0.1), np.full(STEPS - 12, rate)],
-    }  # fmt: skip
-    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
-    facts = Facts(steps=STEPS, loss=LossFacts(kind="bce_with_logits", reduction="mean"))
-    assert diagnose(Evidence(series=series, facts=facts))[0].code == first
 
 
 @pytest.mark.parametrize(
