@@ -1,7 +1,7 @@
 """The signals from which causes are argued: numbers of a training over its steps, with their names in a run.
 
-A *sampled* step is one at which more is looked at than at others: the first ten, then every tenth up to 100, then every
-fiftieth. What a session cannot see has no series: a rule that needs it stays silent, and the report says so.
+A *sampled* step is one at which more is looked at than at others: the first ten, then every 11th up to 100, then every
+53rd. What a session cannot see has no series: a rule that needs it stays silent, and the report says so.
 
 Values are float64. A signal that is not defined at a step, such as the standard deviation of one value, has no point
 there; NaN and infinities are values like others.

@@ -71,7 +71,7 @@ class Signals:
         )
         self._clipping = ClippingSignals(self._log, self._arrivals)
         self._data_time = DataTime()
-        self._last_step = 0
+        self._last_step = -1
         self._rounds = rounds_of(optimizer)
         self._before_hooks = Hooks()
         self._was_sampled = False
@@ -115,8 +115,11 @@ class Signals:
                 self._batch.see(**seen)
 
     def broken_batch(self, step: int, count: int) -> None:
-        """Takes how many inputs of a call not sampled were NaN or infinite, at a step whose loss is not finite."""
-        if self.is_sampled:
+        """Takes how many inputs of a call not sampled were NaN or infinite, at a step whose loss is not finite.
+
+        That may be the coming step, whose statistics add them up if it is sampled, or the one that has just ended.
+        """
+        if self.is_sampled and step > self._last_step:
             self._batch.add_non_finite(count)
         else:
             self._log.put(step, {NON_FINITE_INPUTS: float(count)})

@@ -46,7 +46,7 @@ class DebugConfig:
         activations: The modules whose outputs are measured: True for all leaf modules, or names, patterns and types.
         activation_gradients: Whether the gradients with respect to these outputs are measured.
         diagnosis: Whether the signals of the diagnosis are collected: of batches, weights and layers, at sampled steps
-            (the first ten, then every tenth up to 100, then every fiftieth).
+            (the first ten, then every 11th up to 100, then every 53rd).
         max_overhead: Limit of the overhead as a share of the step time, such as 0.05: steps that would exceed it are
             skipped and counted. 1 ms a step is always allowed, and the first 100 steps are always measured. None for
             no limit.

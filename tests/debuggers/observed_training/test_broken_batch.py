@@ -7,7 +7,7 @@ from torch import nn
 import stepscope
 from debuggers.observed_training.broken_batch import BrokenBatch
 
-BROKEN = 17  # step 10 is sampled, and 20
+BROKEN = 17  # steps 11 and 22 are sampled
 
 
 def held(rows):
@@ -50,7 +50,7 @@ def test_inputs_that_are_gone_or_hold_no_dense_numbers_are_not_counted(inputs):
     assert batch.take() is None
 
 
-@pytest.mark.parametrize("step", [10, BROKEN])
+@pytest.mark.parametrize("step", [0, 10, 11, BROKEN])
 def test_complex_inputs_are_looked_at(step):
     """Also at sampled steps, where statistics count what is broken in real ones."""
     torch.manual_seed(0)
