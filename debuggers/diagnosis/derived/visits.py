@@ -54,3 +54,9 @@ def visits(evidence: Evidence) -> Visits | None:
     loss = evidence["loss"]
     steps = max(evidence.facts.steps, int(loss.steps[-1] - loss.steps[0]) + 1 if len(loss) else 0)
     return Visits(rows, steps * evidence.facts.backward_passes * size.median() / rows)
+
+
+def are_all_new(evidence: Evidence) -> bool:
+    """Whether rows of sampled batches are known, and hardly one has come again."""
+    again = evidence["inputs/repeated_rows"].values
+    return len(again) >= _FEWEST and float(again.max()) < _LEAST

@@ -17,7 +17,7 @@ from debuggers.diagnosis.derived.updates import (
     late_agreement,
     travelled,
 )
-from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
+from debuggers.diagnosis.derived.visits import FEW_VISITS, are_all_new, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
 
@@ -207,15 +207,16 @@ def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
     """
     seen, batches = visits(evidence), progress.points * evidence.facts.backward_passes
     is_short = progress.points >= ENOUGH and batches < TRIAL
-    if seen is None or not is_short or not is_of_whole_loss(evidence):
+    if not is_short or not is_of_whole_loss(evidence):
         return None
     if progress.fell < 0.1 or progress.first - progress.last < 5 * progress.noise:
         return None
+    level = f"the loss is at {1 - progress.learnt_at_end:.0%} of that of a constant output"
+    if seen is None:
+        is_new = are_all_new(evidence) and progress.falls_late and progress.learnt_at_end < BARELY
+        return f"after {progress.points} steps hardly a row has come twice, and {level}" if is_new else None
     still_learns = seen.each <= _few_visits(evidence) and progress.falls_late and progress.learnt_at_end < MORE_LEARNT
     if not still_learns and not (seen.each < ONE_PASS and progress.learnt_at_end < BARELY):
         return None
     often = f"{seen.each:.1f} times" if seen.each > ONE_PASS else "less than once on average"
-    return (
-        f"after {progress.points} steps each of about {seen.rows:,.0f} rows has come {often}, and the loss is at "
-        f"{1 - progress.learnt_at_end:.0%} of that of a constant output"
-    )
+    return f"after {progress.points} steps each of about {seen.rows:,.0f} rows has come {often}, and {level}"

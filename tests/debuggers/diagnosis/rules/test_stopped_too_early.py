@@ -143,11 +143,18 @@ def test_a_short_training_that_has_not_come_through_its_rows_once_was_stopped(ro
     assert _is_too_early(np.maximum(last, 2.3 - np.linspace(0, 2, STEPS)), rows, 1) == is_one
 
 
-def _is_too_early(loss, rows, passes):
+@pytest.mark.parametrize(("last", "is_one"), [(1.8, True), (1.65, False)])
+def test_a_short_training_whose_rows_were_all_new_was_stopped(last, is_one):
+    """At the end the loss is at 79 % or 73 % of a constant output's."""
+    loss = last + (2.3 - last) * np.geomspace(1, 0.05, STEPS)
+    assert _is_too_early(loss, rows=64, passes=1, again=0.01) == is_one
+
+
+def _is_too_early(loss, rows, passes, again=1.0):
     steps = len(loss)
     values = {
         "loss": loss, "baseline_loss": np.full(steps, 2.3), "update_ratio": np.full(steps, 0.02),
-        "inputs/repeated_rows": np.full(steps, 1.0), "inputs/rows_so_far": np.full(steps, rows),
+        "inputs/repeated_rows": np.full(steps, again), "inputs/rows_so_far": np.full(steps, rows),
         "inputs/batch_size": np.full(steps, 32),
     }  # fmt: skip
     facts = Facts(steps=steps, backward_passes=passes, loss=LossFacts(kind="cross_entropy", reduction="mean"))
