@@ -112,6 +112,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             number on the host: its ``pos_weight``.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
         ignored: The class index that counts for nothing; None for torch's default, -100.
+        classes_grow: Whether a cross entropy comes to have many more classes than at first, as one over a queue of keys
+            that fills (He et al. 2020): it rises with them.
         parts: What it shows of one term of each kind, if there are several kinds.
     """
 
@@ -135,6 +137,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     positive_weight: float = 1.0
     limit: float = 1.0
     ignored: int | None = None
+    classes_grow: bool = False
     parts: tuple["LossFacts", ...] = ()
 
 

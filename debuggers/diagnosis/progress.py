@@ -102,7 +102,8 @@ _KNOWN: WeakKeyDictionary[Evidence, dict[str, Progress | None]] = WeakKeyDiction
 def progress_of(evidence: Evidence, name: str = "loss") -> Progress | None:
     """Returns the course of the training loss; None if it has fewer than 8 points.
 
-    None also for a model that is trained against another one: how its loss goes depends on both.
+    None also for a model that is trained against another one, as how its loss goes depends on both, and for a cross
+    entropy over ever more classes.
     """
     known = _KNOWN.setdefault(evidence, {})
     if name not in known:
@@ -115,6 +116,8 @@ def _progress_of(evidence: Evidence, name: str) -> Progress | None:
     if len(series) < FEWEST or evidence.facts.trained_with_others:
         return None
     loss = evidence.facts.loss
+    if loss is not None and loss.classes_grow:
+        return None
     return _course(series, known_baseline(evidence), 2 if loss is not None and loss.kind in _OF_ROOTS else 1)
 
 

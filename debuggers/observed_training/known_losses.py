@@ -14,6 +14,8 @@ from debuggers.torch_import import torch
 
 LOOKS = 10
 """Losses by which the usual one is told."""
+GROW = 1.5
+"""Times the first classes of a cross entropy that there are at some step, from which they grow."""
 _ROUNDING_SHARE, _ROUNDING = 1 / 16, 0.01
 """The rounding that targets computed from outputs may hold: a share of the largest target, or this if that is more."""
 
@@ -32,12 +34,16 @@ class KnownLosses:
         self.targets: BatchFacts | None = None
         self._looked_at = self._left_out = 0
         self._was_mixed = False
+        self._classes = (0, 0)
 
     def see(self, view: LossView, outputs: torch.Tensor | None, scale: float) -> LossView:
         """Takes a loss, and returns it without the loss scale, and with the targets that follow from the outputs."""
         view = _with_targets(view, outputs)
         if scale != 1.0:
             view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
+        if view.facts.kind == "cross_entropy" and len(shape := view.facts.outputs_shape) == 2:
+            first, most = self._classes
+            self._classes = first or shape[1], max(most, shape[1])
         if len(self._counts) < LOOKS:
             self._counts[view.facts] += 1
             usual = self.usual
@@ -84,7 +90,9 @@ class KnownLosses:
     def usual(self) -> LossFacts | None:
         """The most frequent loss of a known kind, else the most frequent one; None before any was seen."""
         ordered = [facts for facts, _ in self._counts.most_common()]
-        return next((facts for facts in ordered if facts.kind), ordered[0] if ordered else None)
+        found = next((facts for facts in ordered if facts.kind), ordered[0] if ordered else None)
+        first, most = self._classes
+        return with_fields(found, classes_grow=True) if found is not None and most > GROW * first else found
 
     def usual_of(self, passes: int) -> LossFacts | None:
         """Returns the usual loss, as one that is divided by the number of a step's passes if there are several."""

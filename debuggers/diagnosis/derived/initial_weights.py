@@ -108,6 +108,27 @@ def untouched(evidence: Evidence) -> list[str]:
     return [one.name for one in frozen] if are_new and (len(frozen) > 1 or are_enough) else []
 
 
+def drawn_alike(evidence: Evidence) -> list[str]:
+    """The frozen embeddings, where they are several with a mean of zero and one deviation, to within errors; else [].
+
+    Vectors that are drawn by hand may have any deviation. Trained ones seldom have the same. Of small tables a sample's
+    errors are too large to tell.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
+    are_tables = all(kinds.get(one.name.rpartition(".")[0], "").startswith("Embedding") for one in frozen)
+    if len(frozen) < 2 or not are_tables or not all(one.is_sampled and one.std > 0 for one in frozen):
+        return []
+    common = float(np.sqrt(np.mean([one.std**2 for one in frozen])))
+    are_one = all(
+        np.prod(one.shape) >= SAMPLED
+        and abs(one.mean) / common * np.sqrt(SAMPLED) < WITHIN
+        and abs(one.std / common - 1) / np.sqrt(_OF_NORMAL / SAMPLED) < WITHIN
+        for one in frozen
+    )
+    return [one.name for one in frozen] if are_one else []
+
+
 def _is_drawn(one: ParameterFacts, kind: str, scheme: str) -> bool:
     """Whether a weight has the mean and the deviation that an initialisation draws it with.
 

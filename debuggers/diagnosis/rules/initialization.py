@@ -17,7 +17,7 @@ from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
 from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO, only_vectors_move
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, Facts
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import known_baseline, progress_of
 from debuggers.diagnosis.series import Series
 
 LARGEST_GAIN = 5 / 3
@@ -34,6 +34,8 @@ ONE_SIGN = 1.0
 """Times their standard deviation by which the mean of weights is off zero that are nearly all of one sign."""
 FAR_OFF = 10.0
 """Times the size of targets from which first outputs are far off them."""
+OFF = 5.0
+"""The same where the loss has never come down to that of a constant output."""
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
 LARGEST_RECURRENCE = 2.5
@@ -203,12 +205,15 @@ def _moves_alone(evidence: Evidence) -> str:
 
 
 def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
-    """Weights that are all too large, each by not enough to be told alone, as of a constant for every layer."""
-    known = sorted(gains(facts).values())
-    if len(known) > 2 and known[0] > 2 * LARGEST_GAIN:
+    """Weights that are nearly all too large, each by not enough to be told alone, as of a constant for every layer."""
+    sizes = {one.name: float(np.prod(one.shape)) for one in facts.parameters}
+    known = gains(facts)
+    large = {name: gain for name, gain in known.items() if gain > 2 * LARGEST_GAIN}
+    if len(large) > 2 and sum(map(sizes.__getitem__, large)) > MOSTLY * sum(map(sizes.__getitem__, known)):
         argument.add(
             MODERATE,
-            f"the standard deviations of all {len(known)} weights times √fan_in are {known[0]:.2g} and more at first",
+            f"the standard deviations of {len(large)} of {len(known)} weights times √fan_in are "
+            f"{min(large.values()):.2g} and more at first",
         )
 
 
@@ -292,8 +297,10 @@ def _add_reach(argument: Argument, evidence: Evidence) -> None:
     outputs, mean, std = (evidence[name].finite for name in ("outputs/std", "targets/mean", "targets/std"))
     if loss is None or loss.kind not in OF_VALUES or not min(map(len, (outputs, mean, std))):
         return
-    size = float(np.hypot(mean.first, std.first))
-    if outputs.first > FAR_OFF * size > 0 and int(outputs.steps[0]) == int(mean.steps[0]):
+    size, progress = float(np.hypot(mean.first, std.first)), progress_of(evidence)
+    never_came = progress is not None and not progress.failed and known_baseline(evidence) and progress.learnt < 0
+    far = (OFF if never_came else FAR_OFF) * size
+    if outputs.first > far > 0 and int(outputs.steps[0]) == int(mean.steps[0]):
         argument.add(
             0.6,
             f"the first outputs have a standard deviation of {outputs.first:.3g}, targets are of {size:.3g} in size",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.initial_weights import fresh_weights, new_behind_trained, untouched
+from debuggers.diagnosis.derived.initial_weights import drawn_alike, fresh_weights, new_behind_trained, untouched
 from debuggers.diagnosis.derived.roles import ALL, share_of, with_role
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, travelled
 from debuggers.diagnosis.evidence import Evidence
@@ -19,6 +19,8 @@ STOOD = 0.03
 """Share of their size that all updates of weights come to, below which they have stood still."""
 ENOUGH = 0.9
 """Share of what there is to learn, above which what is not trained is not missed."""
+IDLE = 0.3
+"""Standard deviation of a new batch norm's first outputs, below which it has not normalised them."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
 
@@ -61,6 +63,18 @@ def frozen_parameters(evidence: Evidence) -> Argument:
             "has ever trained them",
             where=random,
         )
+    elif (
+        progress.learnt < LITTLE
+        and not _others_stand(evidence)
+        and share_of(evidence, drawn := drawn_alike(evidence)) > SOME
+        and set(drawn) <= set(names)
+    ):
+        argument.add(
+            0.55,
+            f"the {len(drawn)} frozen tables have a mean of 0 and one standard deviation, to within the errors of a "
+            "sample, as if drawn at random",
+            where=drawn,
+        )
     elif fresh and share_of(evidence, fresh) > SOME:
         argument.add(
             weight,
@@ -99,6 +113,11 @@ def _add_new(argument: Argument, evidence: Evidence, progress: Progress, matrice
         where=[new],
     )
     return True
+
+
+def _others_stand(evidence: Evidence) -> bool:
+    """Whether steps change what is trained by next to nothing of its size, each or all together."""
+    return evidence["update_ratio"].finite.median(SMALL_RATIO) < SMALL_RATIO or 0 < travelled(evidence) < STOOD
 
 
 def _weigh_the_others(argument: Argument, evidence: Evidence) -> None:
@@ -180,6 +199,16 @@ def wrong_mode(evidence: Evidence) -> Argument:
             f"validations ran in training mode: {' and '.join(_that_act(evidence))}",
         )
         argument.advice = "Call model.eval() before validation and model.train() after it."
+    if idle := _idle_norms(evidence):
+        name, spread = min(idle.items(), key=lambda one: one[1])
+        argument.add(
+            0.75,
+            f"{len(idle)} batch norms begin as new and do not normalise: {name} puts out a standard deviation of "
+            f"{spread:.2g} at first, 1 in training mode; their running statistics have not seen any data",
+            since=0,
+            where=list(idle)[:5],
+        )
+        argument.advice = "Leave batch norms in training mode until their statistics are those of your data."
     if any(one.name == "no_dropout_in_validation" and one.broken for one in facts.invariants):
         argument.add(
             0.85,
@@ -188,6 +217,28 @@ def wrong_mode(evidence: Evidence) -> Argument:
         )
         argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
     return argument
+
+
+def _idle_norms(evidence: Evidence) -> dict[str, float]:
+    """Batch norms that scale by 1 and shift by 0 at first, and put out far less than they do in training mode.
+
+    Empty where they are not most of those, or nearly all was learnt with them as they are.
+    """
+    progress, outputs = progress_of(evidence), evidence.of_tensors("output_std")
+    if progress is None or progress.learnt > ENOUGH:
+        return {}
+    scales = {
+        one.name.rpartition(".")[0]
+        for one in evidence.facts.parameters
+        if one.name.endswith(".weight") and one.is_sampled and (one.mean, one.std) == (1.0, 0.0)
+    }
+    new = {
+        layer.name: outputs[layer.name].first
+        for layer in evidence.facts.layers
+        if layer.kind.startswith("BatchNorm") and layer.name in scales and len(outputs.get(layer.name, ()))
+    }
+    idle = {name: spread for name, spread in new.items() if 0 < spread < IDLE}
+    return idle if len(idle) > 1 and len(idle) > len(new) / 2 else {}
 
 
 def _that_act(evidence: Evidence) -> list[str]:

@@ -107,6 +107,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
             progress is not None
             and share <= SMALL
             and (progress.learnt > 0.5 or (progress.fell > LITTLE and not comes_first))
+            and not (comes_first and _are_several(evidence, cut))
         ):
             argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
     elif len(fresh := _run_without(evidence, names)) > 1:
@@ -175,6 +176,11 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
     """
     roles = [one.role for one in evidence.facts.parameters if one.role != "frozen"]
     return set(roles[: len(names)]) == {"without_gradient"} and set(roles[len(names) :]) == {"trained"}
+
+
+def _are_several(evidence: Evidence, names: Sequence[str]) -> bool:
+    """Whether parameters are of several weights, as of a net that another one reads; a single one may be a leftover."""
+    return sum(len(one.shape) > 1 for one in evidence.facts.parameters if one.name in names) > 1
 
 
 def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:

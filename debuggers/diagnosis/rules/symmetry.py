@@ -23,6 +23,18 @@ def _is_a_layer(parameter: ParameterFacts) -> bool:
     return is_wide and is_set(parameter)
 
 
+def _is_a_table_of_biases(evidence: Evidence, parameter: ParameterFacts | None) -> bool:
+    """Whether a weight has one number for each of many rows, as the biases of users: they begin equal, as biases do.
+
+    Where scores of one user are compared, their gradients are zero for good.
+    """
+    if parameter is None or len(parameter.shape) != 2 or parameter.shape[1] > 1:
+        return False
+    layer = parameter.name.rpartition(".")[0]
+    kind = next((one.kind for one in evidence.facts.layers if one.name == layer), "")
+    return not kind or kind.startswith("Embedding")
+
+
 def _has_others_apart(name: str, same: Mapping[str, Series]) -> bool:
     """Whether the module of a parameter has other weights, its own or of modules in it, whose units begin apart.
 
@@ -69,8 +81,12 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         if one.role in ("frozen", "without_gradient", "outside_optimizer")
         or not one.is_sampled  # rows of NaN are equal
     }
-    hit = {name: series for name, series in hit.items() if name not in left_out}
     sizes = {one.name: one for one in evidence.facts.parameters}
+    hit = {
+        name: series
+        for name, series in hit.items()
+        if name not in left_out and not _is_a_table_of_biases(evidence, sizes.get(name))
+    }
     began = {
         name: series.first
         for name, series in same.items()

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 import stepscope
+from debuggers.diagnosis.progress import progress_of
 from debuggers.gradients.parameter_watch import ParameterWatch
 from debuggers.gradients.parameters import Parameters
 from debuggers.instrumentation.isolation import Isolation
@@ -679,3 +680,23 @@ def test_a_pass_in_another_thread_is_not_looked_at():
         assert len(mine.losses) == STEPS
         assert None not in mine.losses
         assert mine.facts.loss.kind == "cross_entropy"
+
+
+@pytest.mark.parametrize("keeps", [0, 64])
+def test_a_cross_entropy_over_a_queue_that_fills_has_ever_more_classes(keeps):
+    """Its loss rises with them, which says nothing of the training."""
+    model = nn.Linear(4, 8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    keys, queue = nn.Linear(4, 8).requires_grad_(False), torch.zeros(0, 8)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(12):
+            rows = torch.randn(16, 4)
+            answers = keys(rows)
+            optimizer.zero_grad()
+            functional.cross_entropy(model(rows) @ torch.cat([answers, queue]).T, torch.arange(16)).backward()
+            optimizer.step()
+            queue = torch.cat([queue, answers])[-keeps:] if keeps else queue
+        evidence = session.evidence()
+
+    assert evidence.facts.loss.classes_grow is (keeps > 0)
+    assert (progress_of(evidence) is None) is (keeps > 0)

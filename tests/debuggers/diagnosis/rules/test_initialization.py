@@ -1,5 +1,6 @@
 """Signs of weights that start wrong, beside those of which each cause has one in the tests of all rules."""
 
+import msgspec
 import numpy as np
 import pytest
 from made_evidence import STEPS as COUNT
@@ -163,6 +164,27 @@ def test_weights_that_are_all_somewhat_too_large_are_a_wrong_start(least, is_one
     weights = [ParameterFacts(name=f"{at}.weight", shape=(8, many), std=std) for at, (std, many) in sizes.items()]
     found = _of_layers(*weights, tensors={}, learnt=0.4)
     assert [cause.code for cause in diagnose(found)] == ["poor_initialization"] * is_one
+
+
+@pytest.mark.parametrize(("rows", "is_one"), [(10, True), (100, False)])
+def test_weights_of_which_nearly_all_are_somewhat_too_large_are_a_wrong_start(rows, is_one):
+    """Gains of 5.6, 4 and 4, and a fourth of 0.5 that is a twentieth or a third of the model."""
+    sizes = [(0.7, 64), (0.5, 64), (0.5, 64), (0.0625, rows)]
+    weights = [ParameterFacts(name=f"{at}.weight", shape=(many, 64), std=std) for at, (std, many) in enumerate(sizes)]
+    layers = tuple(LayerFacts(name=str(at), kind="Linear") for at in range(4))
+    found = _of_layers(*weights, tensors={}, learnt=0.4)
+    found = Evidence(series=found.series, facts=msgspec.structs.replace(found.facts, layers=layers))
+    assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("spread", "last", "is_one"), [(6.0, 2.0, True), (4.0, 2.0, False), (6.0, 0.5, False)])
+def test_first_outputs_are_far_off_where_the_loss_never_comes_down_to_a_constant_output(spread, last, is_one):
+    """Targets of a deviation of 1: outputs of 6 begin with a loss of 37."""
+    flat = {"outputs/std": spread, "targets/mean": 0.0, "targets/std": 1.0, "baseline_loss": 1.0}
+    series = {name: Series(STEPS, np.full(12, value)) for name, value in flat.items()}
+    series["loss"] = Series(STEPS, np.geomspace(1 + spread**2, last, 12))
+    facts = Facts(steps=12, loss=LossFacts(kind="mse", reduction="mean"))
+    assert ("poor_initialization" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
 
 
 @pytest.mark.parametrize(("second", "is_one"), [(2.0, True), (0.1, False)])

@@ -530,3 +530,18 @@ def _frozen(body, head, beside):
     loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
     found = diagnose(Evidence(series={"loss": loss}, facts=facts))
     return "frozen_parameters" in [cause.code for cause in found]
+
+
+@pytest.mark.parametrize(("weights", "first", "is_one"), [(2, True, True), (1, True, False), (2, False, False)])
+def test_a_small_net_of_several_weights_in_front_is_cut_off_however_far_the_loss_falls(weights, first, is_one):
+    """An actor whose actions are detached, before a critic of 99 % of the weights that learns well."""
+    actor = [ParameterFacts(name=f"actor.{place}.weight", shape=(8, 4), std=0.3, role="without_gradient")
+             for place in range(weights)]  # fmt: skip
+    critic = [ParameterFacts(name="critic.weight", shape=(100, 100), std=0.1)]
+    parameters = tuple([*actor, *critic] if first else [*critic, *actor])
+    ran = {one.name.removesuffix(".weight"): Series(np.arange(STEPS), np.ones(STEPS)) for one in parameters}
+    found = Evidence(
+        series={"loss": Series(np.arange(STEPS), np.geomspace(2.0, 0.2, STEPS))}, tensors={"output_std": ran},
+        facts=Facts(steps=STEPS, parameters=parameters),
+    )  # fmt: skip
+    assert ("detached_parameters" in [cause.code for cause in diagnose(found)]) == is_one

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, LayerFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -111,3 +111,17 @@ def test_updates_are_large_beside_weights_that_are_equal_and_small(similar, firs
         facts=Facts(steps=12, parameters=(ParameterFacts(name="fc0.weight", shape=(8, 8), mean=0.01),)),
     )
     assert diagnose(found)[0].code == first
+
+
+@pytest.mark.parametrize(("kind", "columns", "is_one"), [
+    ("Embedding", 1, False), ("Embedding", 4, True), ("Linear", 1, True), ("", 1, False),
+])  # fmt: skip
+def test_tables_of_biases_may_stay_equal(kind, columns, is_one):
+    """The bias of a user adds the same to all scores that are compared; units with one input are equal by mistake."""
+    layers = (LayerFacts(name="part", kind=kind),) if kind else ()
+    found = Evidence(
+        series={"loss": Series(STEPS, np.geomspace(2.3, 1.8, 12))},
+        tensors={"unit_similarity": {"part.weight": Series(STEPS, np.ones(12))}},
+        facts=Facts(steps=12, layers=layers, parameters=(ParameterFacts(name="part.weight", shape=(64, columns)),)),
+    )
+    assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
