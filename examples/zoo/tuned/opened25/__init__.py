@@ -1,1 +1,1 @@
-"""Cases of the seventeenth held-out set, of its first writer: their outcomes have been seen."""
+"""Cases of the eighteenth held-out set, of its first writer: their outcomes have been seen."""

@@ -9,8 +9,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.a_shelf import photographs, whitened
 from examples.zoo.loops import accuracy
+from examples.zoo.tuned.opened25.a_shelf import photographs, whitened
 
 
 def _moved(pictures: torch.Tensor) -> torch.Tensor:

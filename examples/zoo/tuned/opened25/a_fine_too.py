@@ -7,8 +7,8 @@ from torch.utils.data import DataLoader
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.a_shelf import scattered, whitened
 from examples.zoo.loops import accuracy
+from examples.zoo.tuned.opened25.a_shelf import scattered, whitened
 
 
 class _Noise(nn.Module):

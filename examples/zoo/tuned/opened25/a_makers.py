@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.a_shelf import photographs, whitened
+from examples.zoo.tuned.opened25.a_shelf import photographs, whitened
 
 
 def _explained(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> float:

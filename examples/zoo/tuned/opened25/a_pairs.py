@@ -7,8 +7,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.a_shelf import scattered, whitened
 from examples.zoo.loops import accuracy
+from examples.zoo.tuned.opened25.a_shelf import scattered, whitened
 
 
 def _net(outputs: int = 10, width: int = 12) -> nn.Sequential:

@@ -7,7 +7,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.a_shelf import mean_overlap, scattered
+from examples.zoo.tuned.opened25.a_shelf import mean_overlap, scattered
 
 
 class _Unet(nn.Module):

@@ -7,8 +7,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo import datasets
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.a_shelf import whitened
 from examples.zoo.loops import accuracy, fit
+from examples.zoo.tuned.opened25.a_shelf import whitened
 
 
 class _Residual(nn.Module):

@@ -6,8 +6,8 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.a_shelf import Vit, whitened
 from examples.zoo.loops import accuracy, fit
+from examples.zoo.tuned.opened25.a_shelf import Vit, whitened
 
 
 @sick("learning_rate_too_low", also=("stopped_too_early",), margin=0.2)

@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from examples.zoo import datasets, samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.b_stock import SOURCES, WORDS, picked, snippets
+from examples.zoo.tuned.opened26.b_stock import SOURCES, WORDS, picked, snippets
 
 
 class Reader(nn.Module):

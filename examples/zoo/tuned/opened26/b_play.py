@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from examples.zoo import samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.b_stock import walk
+from examples.zoo.tuned.opened26.b_stock import walk
 
 
 def quality_net() -> nn.Sequential:

@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from examples.zoo import samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.b_stock import columns, sales
 from examples.zoo.loops import Loss
+from examples.zoo.tuned.opened26.b_stock import columns, sales
 
 
 class Recurrent(nn.Module):

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 from examples.zoo import samples
 from examples.zoo.cases import Watch, sick
-from examples.zoo.held_out.b_stock import ITEMS, USERS, columns, preferences, ratings
+from examples.zoo.tuned.opened26.b_stock import ITEMS, USERS, columns, preferences, ratings
 
 
 class Factors(nn.Module):

@@ -8,10 +8,10 @@ from torch.nn import functional
 
 from examples.zoo import samples
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.b_lifetimes import partial_likelihood
-from examples.zoo.held_out.b_play import quality_net, reached
-from examples.zoo.held_out.b_shelf import Factors
-from examples.zoo.held_out.b_stock import columns, concordance, lifetimes, ratings, walk
+from examples.zoo.tuned.opened26.b_lifetimes import partial_likelihood
+from examples.zoo.tuned.opened26.b_play import quality_net, reached
+from examples.zoo.tuned.opened26.b_shelf import Factors
+from examples.zoo.tuned.opened26.b_stock import columns, concordance, lifetimes, ratings, walk
 
 
 @healthy(at_least=0.95)

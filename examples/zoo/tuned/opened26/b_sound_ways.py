@@ -6,9 +6,9 @@ from torch.nn import functional
 
 from examples.zoo import datasets
 from examples.zoo.cases import Watch, healthy
-from examples.zoo.held_out.b_seasons import Recurrent
-from examples.zoo.held_out.b_stock import columns, sales
 from examples.zoo.loops import accuracy
+from examples.zoo.tuned.opened26.b_seasons import Recurrent
+from examples.zoo.tuned.opened26.b_stock import columns, sales
 
 
 @healthy(at_least=0.35)
