@@ -1,6 +1,7 @@
 """Causes in the state in which a loop leaves a model: with frozen parameters, or in the wrong mode."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tracker_adapters.wording import some_of
 
@@ -220,9 +221,10 @@ def wrong_mode(evidence: Evidence) -> Argument:
 
 
 def _idle_norms(evidence: Evidence) -> dict[str, float]:
-    """Batch norms that scale by 1 and shift by 0 at first, and put out far less than they do in training mode.
+    """Batch norms that scale by 1 and shift by 0 at first, and put out what the layer before them does, far below 1.
 
-    Empty where they are not most of those, or nearly all was learnt with them as they are.
+    In training mode they make that larger, even where it is smaller than their epsilon. Empty where they are not most
+    of those, or nearly all was learnt with them as they are.
     """
     progress, outputs = progress_of(evidence), evidence.of_tensors("output_std")
     if progress is None or progress.learnt > ENOUGH:
@@ -232,12 +234,13 @@ def _idle_norms(evidence: Evidence) -> dict[str, float]:
         for one in evidence.facts.parameters
         if one.name.endswith(".weight") and one.is_sampled and (one.mean, one.std) == (1.0, 0.0)
     }
-    new = {
-        layer.name: outputs[layer.name].first
-        for layer in evidence.facts.layers
-        if layer.kind.startswith("BatchNorm") and layer.name in scales and len(outputs.get(layer.name, ()))
-    }
-    idle = {name: spread for name, spread in new.items() if 0 < spread < IDLE}
+    first = {name: series.first for name, series in outputs.items() if len(series)}
+    new = [
+        (layer.name, first[layer.name], first.get(before.name, 0.0))
+        for before, layer in pairwise(evidence.facts.layers)
+        if layer.kind.startswith("BatchNorm") and layer.name in scales and layer.name in first
+    ]
+    idle = {name: spread for name, spread, entering in new if 0 < spread < IDLE and 0.5 < entering / spread < 2}
     return idle if len(idle) > 1 and len(idle) > len(new) / 2 else {}
 
 
