@@ -30,7 +30,7 @@ from stepscope.sessions.schedule import Schedule
 
 SIDES = ("plain", "without", "with", "told")
 FIRST, BLOCK = 5, 25
-"""Steps of the first block, and of each later one: no block begins with one of the sampled steps that come later."""
+"""Steps of the first block, and of each later one, the first of which does not count."""
 SETTLED = 100
 """Steps of which none counts: they load code, and more of them are sampled than later."""
 SHARES = {"ordinary": 0.96, "sampled": 0.02, "after": 0.02}
