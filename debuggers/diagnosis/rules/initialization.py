@@ -36,6 +36,8 @@ FAR_OFF = 10.0
 """Times the size of targets from which first outputs are far off them."""
 OFF = 5.0
 """The same where the loss has never come down to that of a constant output."""
+STAYED_ABOVE = 0.5
+"""Share of the loss of a constant output by which one that never came down to it is above it at the end."""
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
 LARGEST_RECURRENCE = 2.5
@@ -298,7 +300,8 @@ def _add_reach(argument: Argument, evidence: Evidence) -> None:
     if loss is None or loss.kind not in OF_VALUES or not min(map(len, (outputs, mean, std))):
         return
     size, progress = float(np.hypot(mean.first, std.first)), progress_of(evidence)
-    never_came = progress is not None and not progress.failed and known_baseline(evidence) and progress.learnt < 0
+    is_known = progress is not None and not progress.failed and known_baseline(evidence) is not None
+    never_came = is_known and progress is not None and progress.learnt < -STAYED_ABOVE
     far = (OFF if never_came else FAR_OFF) * size
     if outputs.first > far > 0 and int(outputs.steps[0]) == int(mean.steps[0]):
         argument.add(
