@@ -34,7 +34,7 @@ class KnownLosses:
         self.targets: BatchFacts | None = None
         self._looked_at = self._left_out = 0
         self._was_mixed = False
-        self._classes = (0, 0)
+        self._classes, self._varies = (0, 0), False
 
     def see(self, view: LossView, outputs: torch.Tensor | None, scale: float) -> LossView:
         """Takes a loss, and returns it without the loss scale, and with the targets that follow from the outputs."""
@@ -43,6 +43,7 @@ class KnownLosses:
             view = replace(view, facts=with_fields(view.facts, factor=view.facts.factor / scale))
         if view.facts.kind == "cross_entropy" and len(shape := view.facts.outputs_shape) == 2:
             first, most = self._classes
+            self._varies |= shape[1] < most
             self._classes = first or shape[1], max(most, shape[1])
         if len(self._counts) < LOOKS:
             self._counts[view.facts] += 1
@@ -92,7 +93,8 @@ class KnownLosses:
         ordered = [facts for facts, _ in self._counts.most_common()]
         found = next((facts for facts in ordered if facts.kind), ordered[0] if ordered else None)
         first, most = self._classes
-        return with_fields(found, classes_grow=True) if found is not None and most > GROW * first else found
+        grow = most > GROW * first and not self._varies  # of heads in turn, or lists of any length, they fall again
+        return with_fields(found, classes_grow=True) if found is not None and grow else found
 
     def usual_of(self, passes: int) -> LossFacts | None:
         """Returns the usual loss, as one that is divided by the number of a step's passes if there are several."""

@@ -18,6 +18,8 @@ SAMPLED = 512
 _SCHEMES = ("torch", "xavier", "normal")
 _CLOSENESS = {"torch": 0.25, "xavier": 0.1}
 """Shares by which a weight's spread may differ from that of an initialisation where its sample is not asked for."""
+_OF_UNIT_LENGTH = 0.02
+"""Share by which the deviation of vectors of length 1 and mean 0 differs from one over the root of their width."""
 _OF_NORMAL, _OF_UNIFORM = 0.5, 0.2
 """Variance of the deviation of n values, times n and over its square: a quarter of their kurtosis less one."""
 _WITH_WEIGHTS = ("Linear", "Conv", "Bilinear", *RECURRENT)
@@ -111,8 +113,8 @@ def untouched(evidence: Evidence) -> list[str]:
 def drawn_alike(evidence: Evidence) -> list[str]:
     """The frozen embeddings, where they are several with a mean of zero and one deviation, to within errors; else [].
 
-    Vectors that are drawn by hand may have any deviation. Trained ones seldom have the same. Of small tables a sample's
-    errors are too large to tell.
+    Vectors that are drawn by hand may have any deviation. Trained ones seldom have the same, but for those that were
+    divided by their lengths. Of small tables a sample's errors are too large to tell.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
@@ -122,6 +124,7 @@ def drawn_alike(evidence: Evidence) -> list[str]:
     common = float(np.sqrt(np.mean([one.std**2 for one in frozen])))
     are_one = all(
         np.prod(one.shape) >= SAMPLED
+        and abs(one.std * np.sqrt(one.shape[1]) - 1) > _OF_UNIT_LENGTH
         and abs(one.mean) / common * np.sqrt(SAMPLED) < WITHIN
         and abs(one.std / common - 1) / np.sqrt(_OF_NORMAL / SAMPLED) < WITHIN
         for one in frozen
@@ -150,6 +153,8 @@ def _drawn_with(one: ParameterFacts, kind: str, scheme: str) -> tuple[float, flo
     size in a recurrent layer; attention's are Xavier's. Others draw all with Xavier's, as ``torch.nn.Transformer``, or
     normal ones of 0.02, as transformers since BERT (Devlin et al. 2019).
     """
+    if not all(one.shape):
+        return 0.0, _OF_UNIFORM
     has_fan = kind.startswith(("Linear", "Conv", "NonDynamicallyQuantizableLinear", "MultiheadAttention"))
     fields = float(np.prod(one.shape[2:]))
     xavier = float(np.sqrt(2 / ((one.shape[0] + one.shape[1]) * fields)))

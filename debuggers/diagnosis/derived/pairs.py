@@ -115,7 +115,12 @@ def uncertainty_of_classes(evidence: Evidence) -> float:
     loss, progress = evidence.facts.loss, progress_of(evidence)
     if loss is None or progress is None or loss.kind != "cross_entropy" or loss.parts or len(loss.outputs_shape) != 2:
         return 0.0
-    equal = math.log(max(1, loss.outputs_shape[1]))
+    classes, targets, spread = loss.outputs_shape[1], evidence.facts.targets, evidence["targets/std"].finite
+    of_one = math.sqrt(max(0, classes - 1)) / max(1, classes)  # the deviation of the shares of a single class
+    is_soft = targets is not None and not targets.integer
+    if is_soft and spread.median(0.0) < of_one / 2:  # shares that are nearly equal themselves, as of a teacher
+        return 0.0
+    equal = math.log(max(1, classes))
     return equal if abs(progress.first - equal) < 2 * ROUNDED * equal else 0.0
 
 

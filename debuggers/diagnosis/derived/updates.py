@@ -57,11 +57,16 @@ def late_agreement(evidence: Evidence) -> float:
 
 
 def died(evidence: Evidence) -> tuple[str, Series] | None:
-    """Returns the layer most of whose units answered at first and put out zero for every input later; None if none."""
+    """Returns the layer most of whose units answered at first and put out zero for every input later; None if none.
+
+    Of those that answered at first, half have died at least.
+    """
     found = {
         name: series
         for name, series in evidence.of_tensors("dead_units").items()
-        if len(series) >= 5 and series.first < 0.3 and float(np.median(series.values[-3:])) >= 0.5
+        if len(series) >= 5
+        and series.first < 0.3
+        and float(np.median(series.values[-3:])) - series.first >= 0.5 * (1 - series.first)
     }
     name = max(found, key=lambda key: float(np.median(found[key].values[-3:])), default=None)
     return None if name is None else (name, found[name])

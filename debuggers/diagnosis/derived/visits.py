@@ -53,7 +53,7 @@ def visits(evidence: Evidence) -> Visits | None:
     rows = max(rows, float(again.steps[first - 1] - again.steps[0]) * size.median()) if first else rows
     loss = evidence["loss"]
     steps = max(evidence.facts.steps, int(loss.steps[-1] - loss.steps[0]) + 1 if len(loss) else 0)
-    return Visits(rows, steps * evidence.facts.backward_passes * size.median() / rows)
+    return Visits(rows, steps * size.median() / rows)
 
 
 def are_all_new(evidence: Evidence) -> bool:

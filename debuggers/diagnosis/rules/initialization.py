@@ -37,7 +37,7 @@ FAR_OFF = 10.0
 OFF = 5.0
 """The same where the loss has never come down to that of a constant output."""
 STAYED_ABOVE = 0.5
-"""Share of the loss of a constant output by which one that never came down to it is above it at the end."""
+"""Share of the loss of a constant output by which the lowest of one that never came down to it is above it."""
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
 LARGEST_RECURRENCE = 2.5
@@ -82,8 +82,10 @@ def poor_initialization(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
         elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or _has_died(evidence)):
             pass  # nearly all of the fall is the way to where a usual start begins, or units were lost on it
-        elif len(wrong) > 1 and set(gains(facts)) <= set(wrong):
-            pass  # nobody means that of each weight
+        elif (
+            len(wrong) > 1 and set(gains(facts)) <= set(wrong) and progress.first > 2 * baseline.median(progress.first)
+        ):
+            pass  # nobody means that of each weight, unless its layer scales it, as under equalized learning rates
         elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
@@ -300,8 +302,10 @@ def _add_reach(argument: Argument, evidence: Evidence) -> None:
     if loss is None or loss.kind not in OF_VALUES or not min(map(len, (outputs, mean, std))):
         return
     size, progress = float(np.hypot(mean.first, std.first)), progress_of(evidence)
-    is_known = progress is not None and not progress.failed and known_baseline(evidence) is not None
-    never_came = is_known and progress is not None and progress.learnt < -STAYED_ABOVE
+    floor = known_baseline(evidence)
+    never_came = False
+    if progress is not None and not progress.failed and floor is not None:
+        never_came = progress.lowest > (1 + STAYED_ABOVE) * floor
     far = (OFF if never_came else FAR_OFF) * size
     if outputs.first > far > 0 and int(outputs.steps[0]) == int(mean.steps[0]):
         argument.add(

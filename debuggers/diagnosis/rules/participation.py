@@ -107,7 +107,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
             progress is not None
             and share <= SMALL
             and (progress.learnt > 0.5 or (progress.fell > LITTLE and not comes_first))
-            and not (comes_first and _are_several(evidence, cut))
+            and not (comes_first and _are_several_new(evidence, cut))
         ):
             argument.against(STRONG, f"they are {share:.0%} of the model, and nothing may use what they put out")
     elif len(fresh := _run_without(evidence, names)) > 1:
@@ -178,9 +178,13 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
     return set(roles[: len(names)]) == {"without_gradient"} and set(roles[len(names) :]) == {"trained"}
 
 
-def _are_several(evidence: Evidence, names: Sequence[str]) -> bool:
-    """Whether parameters are of several weights, as of a net that another one reads; a single one may be a leftover."""
-    return sum(len(one.shape) > 1 for one in evidence.facts.parameters if one.name in names) > 1
+def _are_several_new(evidence: Evidence, names: Sequence[str]) -> bool:
+    """Whether parameters are of several weights that nothing trained, as of a net that another one reads.
+
+    A single one may be a leftover, and what was trained before may run without gradients on purpose.
+    """
+    weights = {one.name for one in evidence.facts.parameters if one.name in names and len(one.shape) > 1}
+    return len(weights) > 1 and weights <= set(fresh_weights(evidence, "without_gradient"))
 
 
 def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:

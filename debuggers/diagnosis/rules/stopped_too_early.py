@@ -42,6 +42,8 @@ MOSTLY_LEARNT = 0.7
 where it went on from weights that were trained before, from which it was not stopped too early."""
 MORE_LEARNT = 0.85
 """The same of a short training whose rows have come a few times: its next epochs are worth more than later ones."""
+STILL_FALLS = 0.1
+"""Share of a fall that comes in the last third of one that has not ended: three tenths of a straight line's."""
 ONE_PASS = 0.95
 """Times that each row has come up to which many of them have not come at all."""
 BARELY = 0.25
@@ -215,8 +217,9 @@ def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
     if seen is None:
         is_new = are_all_new(evidence) and progress.falls_late and progress.learnt_at_end < BARELY
         return f"after {progress.points} steps hardly a row has come twice, and {level}" if is_new else None
-    still_learns = seen.each <= _few_visits(evidence) and progress.falls_late and progress.learnt_at_end < MORE_LEARNT
-    if not still_learns and not (seen.each < ONE_PASS and progress.learnt_at_end < BARELY):
+    each = seen.each * evidence.facts.backward_passes
+    falls = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < MORE_LEARNT
+    if not (falls and each <= _few_visits(evidence)) and not (each < ONE_PASS and progress.learnt_at_end < BARELY):
         return None
-    often = f"{seen.each:.1f} times" if seen.each > ONE_PASS else "less than once on average"
+    often = f"{each:.1f} times" if each > ONE_PASS else "less than once on average"
     return f"after {progress.points} steps each of about {seen.rows:,.0f} rows has come {often}, and {level}"

@@ -1,6 +1,7 @@
 """Weights that start equal: what they are for computes the same."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,11 @@ def _is_a_layer(parameter: ParameterFacts) -> bool:
     shape = parameter.shape
     is_wide = len(shape) > 1 and shape[0] > 3 and float(np.prod(shape[1:])) > 1
     return is_wide and is_set(parameter)
+
+
+def _stand_behind_each_other(weights: Sequence[ParameterFacts]) -> bool:
+    """Whether one weight takes what another one puts out: units of a single linear layer are told apart by targets."""
+    return any(len(one.shape) > 1 and one.shape[1] == before.shape[0] for before, one in pairwise(weights))
 
 
 def _is_a_table_of_biases(evidence: Evidence, parameter: ParameterFacts | None) -> bool:
@@ -92,7 +98,7 @@ def unbroken_symmetry(evidence: Evidence) -> Argument:
         for name, series in same.items()
         if series.first > 0.5 and name not in left_out and name in sizes and _is_a_layer(sizes[name])
     }
-    alike = len(began) == len(same) > 1
+    alike = len(began) == len(same) > 1 and _stand_behind_each_other([sizes[name] for name in same])
     began = {name: share for name, share in began.items() if not _has_others_apart(name, same)}
     progress = progress_of(evidence)
     copies = _copies(evidence)

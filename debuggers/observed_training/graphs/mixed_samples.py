@@ -181,7 +181,7 @@ def _mixes(node: Any, given: tuple[int, ...], joined: tuple[int, ...]) -> str:
         restores = after[:1] == (rows,) and _restores_shape(inner[0], after)
         if restores or _moves_batch(before, after, rows) or _makes_batch(before, after, rows):
             return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
-        if joined and before[0] == math.prod(joined) and after[:2] == joined[::-1] != joined:
+        if joined and before[:1] == (math.prod(joined),) and after[:2] == joined[::-1] != joined:
             return f"a reshape from {before} to {after} takes the parts of a batch of {rows} for those of other samples"
     if name.startswith(_ATTENTION) and (scores := _scores_of(node)) is not None:
         return _attention(node, *scores, given)

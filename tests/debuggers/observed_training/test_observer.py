@@ -700,3 +700,14 @@ def test_a_cross_entropy_over_a_queue_that_fills_has_ever_more_classes(keeps):
 
     assert evidence.facts.loss.classes_grow is (keeps > 0)
     assert (progress_of(evidence) is None) is (keeps > 0)
+
+
+def test_heads_that_take_turns_have_no_growing_classes():
+    model = nn.ModuleList([nn.Linear(4, 3), nn.Linear(4, 9)])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(9):
+            optimizer.zero_grad()
+            functional.cross_entropy(model[step % 2](torch.randn(16, 4)), torch.arange(16) % 3).backward()
+            optimizer.step()
+        assert not session.evidence().facts.loss.classes_grow

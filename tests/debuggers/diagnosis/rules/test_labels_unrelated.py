@@ -143,3 +143,14 @@ def test_a_cross_entropy_of_mixed_targets_that_stays_at_that_of_equal_scores_lea
     kind = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, classes), targets_shape=(64, 10))
     causes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=kind)))]
     assert ("labels_unrelated" in causes) == is_one
+
+
+@pytest.mark.parametrize(("spread", "is_one"), [(0.2, True), (0.1, False)])
+def test_shares_of_classes_that_are_nearly_equal_leave_the_loss_of_equal_scores(spread, is_one):
+    """The shares of a single class of ten have a deviation of 0.3; a teacher at a high temperature gives less."""
+    values = {"loss": 2.3, "update_ratio": 0.02, "outputs/batch_std": 0.3, "targets/std": spread}
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, value)) for name, value in values.items()}
+    kind = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, 10), targets_shape=(64, 10))
+    facts = Facts(steps=STEPS, loss=kind, targets=BatchFacts(shape=(64, 10), dtype="float32"))
+    causes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
+    assert ("labels_unrelated" in causes) == is_one

@@ -5,6 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace as with_fields
 
+from debuggers.diagnosis.derived.updates import died
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -236,3 +237,10 @@ def test_units_that_died_show_harm_only_where_little_was_learnt(baseline, last, 
         tensors={"dead_units": {"0": np.linspace(0.05, 0.7, STEPS)}}, **signals,
     )  # fmt: skip
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found) if cause.is_likely]) == is_one
+
+
+@pytest.mark.parametrize(("first", "last", "is_one"), [(0.0, 0.5, True), (0.25, 0.56, False), (0.25, 0.63, True)])
+def test_a_layer_has_died_where_half_of_the_units_that_answered_did(first, last, is_one):
+    """Some may never answer, as those that read pixels that are always empty."""
+    found = evidence(facts=Facts(steps=STEPS), tensors={"dead_units": {"fc": np.r_[first, np.full(STEPS - 1, last)]}})
+    assert (died(found) is not None) == is_one

@@ -125,3 +125,17 @@ def test_tables_of_biases_may_stay_equal(kind, columns, is_one):
         facts=Facts(steps=12, layers=layers, parameters=(ParameterFacts(name="part.weight", shape=(64, columns)),)),
     )
     assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("inputs", "is_one"), [(8, True), (16, False)])
+def test_equal_weights_of_linear_layers_side_by_side_are_told_apart_by_their_targets(inputs, is_one):
+    """A seasonal and a trend part that begin as means, of which neither reads what the other one puts out."""
+    names = ("seasonal.weight", "trend.weight")
+    found = Evidence(
+        series={"loss": Series(STEPS, np.where(STEPS < 4, 2.3, 0.2))},
+        tensors={"unit_similarity": {name: Series(STEPS, np.where(STEPS, 0.0, 1.0)) for name in names}},
+        facts=Facts(
+            steps=12, parameters=tuple(ParameterFacts(name=name, shape=(8, inputs), mean=0.1) for name in names)
+        ),
+    )
+    assert ("unbroken_symmetry" in [cause.code for cause in diagnose(found)]) == is_one

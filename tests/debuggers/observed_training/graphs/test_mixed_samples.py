@@ -206,6 +206,14 @@ def test_frames_that_were_put_in_a_row_are_taken_apart_as_they_were(arrange, joi
     assert ("other samples" in text) is is_mixed
 
 
+def test_a_number_of_the_model_that_is_viewed_is_no_frame():
+    scale = nn.Parameter(torch.ones(()))
+    model = Frames(
+        lambda x, rows: x.view(rows, TIME, -1).transpose(0, 1) * scale.view(1, 1, 1), lambda x: x.flatten(0, 1)
+    )
+    assert found(model, inputs=torch.randn(6, TIME, FEATURES)) == ""
+
+
 class Directions(nn.Module):
     """Reads in both directions, and brings the last states (2, N, features) to (N, 2 * features)."""
 
