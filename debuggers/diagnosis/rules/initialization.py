@@ -28,6 +28,8 @@ DROWNS = 10.0
 """Times by which biases spread further than what a layer puts out varies from row to row."""
 MOSTLY = 0.9
 """Share of a layer's units that are dead, or of its outputs that are zero, from which next to nothing passes it."""
+NEARLY_ALL = 0.9
+"""Share of a model's elements in weights that are too large, from which one setting has made them so."""
 FEWEST_LOOKS = 10
 """Sampled steps after which an output that has always been zero is not just about to begin."""
 ONE_SIGN = 1.0
@@ -213,7 +215,7 @@ def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
     sizes = {one.name: float(np.prod(one.shape)) for one in facts.parameters}
     known = gains(facts)
     large = {name: gain for name, gain in known.items() if gain > 2 * LARGEST_GAIN}
-    if len(large) > 2 and sum(map(sizes.__getitem__, large)) > MOSTLY * sum(map(sizes.__getitem__, known)):
+    if len(large) > 2 and sum(map(sizes.__getitem__, large)) > NEARLY_ALL * sum(map(sizes.__getitem__, known)):
         argument.add(
             MODERATE,
             f"the standard deviations of {len(large)} of {len(known)} weights times √fan_in are "
