@@ -63,9 +63,12 @@ def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
     """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
 
     A layer whose weights have the gain g puts out g times the root mean square of what enters it, beside its biases.
+    Embeddings that stand before it, as of a time or a class, are read beside its inputs, and are of size 1 themselves.
     """
     facts, outputs = evidence.facts, evidence.of_tensors("output_std")
-    first = next((layer.name for layer in facts.layers if layer.name in outputs), "")
+    first = next(
+        (layer.name for layer in facts.layers if layer.name in outputs and not layer.kind.startswith("Embedding")), ""
+    )
     gain = gains(facts).get(f"{first}.weight", 0.0)
     if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
         return None

@@ -12,6 +12,7 @@ from debuggers.diagnosis.derived.updates import TRIAL
 from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, LossFacts
+from debuggers.diagnosis.progress import progress_of
 
 NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
@@ -19,6 +20,10 @@ IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
+KNOWN = 0.95
+"""Share of a constant output's loss that is learnt where rows are known by heart."""
+OF_A_TAIL = 0.3
+"""Share of the most frequent class, where another one is so rare, from which the others count; else it is half."""
 
 
 def single_class_labels(evidence: Evidence) -> Argument:
@@ -100,7 +105,12 @@ def class_imbalance(evidence: Evidence) -> Argument:
     weight = _weight_of_rare(evidence)
     if weight < 1:  # of two classes, so that their shares are 1 together
         most, least = (share / (most + least * weight) for share in (most, least * weight))
-    if not 0 < IMBALANCE * least <= most or most < 0.5:
+    if not 0 < IMBALANCE * least <= most:
+        return argument
+    progress = progress_of(evidence)
+    has_a_tail = _comes_again(evidence) and most > FAR_RARER * least and _has_a_class_for_each_row(evidence)
+    is_known = progress is not None and progress.learnt > KNOWN  # where all rows are, the rare ones are
+    if most < (OF_A_TAIL if has_a_tail and not is_known else 0.5):
         return argument
     others = 1 - float(evidence["top_predicted_share"].late(3).values.min(initial=1.0))
     if _has_several_labels(evidence) and (most < FAR_RARER * least or others > least / 10):
@@ -119,7 +129,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not _makes_up(evidence, few):
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif _comes_again(evidence):
-        if most > FAR_RARER * least and _has_a_class_for_each_row(evidence):
+        if has_a_tail:
             argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
     elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
         argument.against(MODERATE, "the model predicts the other classes, too")

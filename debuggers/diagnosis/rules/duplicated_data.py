@@ -28,6 +28,10 @@ COLUMNS = 8
 """Columns from which a handful of rows is no whole data set."""
 KNOWN = 0.98
 """Share of a constant output's loss that is learnt where rows are known to the last."""
+KNOWN_WITH_NOISE = 0.9
+"""The same where dropout leaves some of the loss, however well rows are known."""
+LARGEST_KNOWN = 128
+"""Rows of the largest usual batch that is not taken for the whole data set where it is known by heart."""
 COPIES = 0.9
 """Share of equal rows with equal targets from which they may be copies, but for wrong labels."""
 FEW_BATCHES = 2.5
@@ -94,7 +98,7 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
                 f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
                 "whole data set",
             )
-    elif rows < FULL_BATCH_FROM and not is_meant and _is_known(evidence) and weights > BY_HEART * wanted:
+    elif _may_be_known(rows) and not is_meant and _is_known(evidence) and weights > BY_HEART * wanted:
         argument.add(
             0.6,
             f"every batch is the same {rows:.0f} rows, and {weights:,} weights have learnt them by heart",
@@ -143,7 +147,14 @@ def _is_known(evidence: Evidence) -> bool:
     progress, inputs = progress_of(evidence), evidence.facts.inputs
     if inputs is None or prod(inputs.shape[1:]) < COLUMNS:
         return False
-    return progress is not None and len(evidence["baseline_loss"]) > 0 and progress.learnt > KNOWN
+    drops = any("Drop" in layer.kind for layer in evidence.facts.layers)
+    enough = KNOWN_WITH_NOISE if drops else KNOWN
+    return progress is not None and len(evidence["baseline_loss"]) > 0 and progress.learnt > enough
+
+
+def _may_be_known(rows: float) -> bool:
+    """Whether so many rows that are known by heart are hardly a whole data set: few, or as many as batches have."""
+    return rows < FULL_BATCH_FROM or (rows <= LARGEST_KNOWN and rows in BATCH_SIZES)
 
 
 def _is_meant(evidence: Evidence, rows: float) -> bool:

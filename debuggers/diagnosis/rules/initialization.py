@@ -80,6 +80,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
     if argument.cause is not None and progress is not None:
         if not wrong and is_tiny:
             pass  # nothing was tried: see learning_rate_too_low
+        elif not wrong and _broke_backwards(evidence):
+            pass  # what made a gradient infinite needs no large loss
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
         elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or _has_died(evidence)):
@@ -95,6 +97,12 @@ def poor_initialization(evidence: Evidence) -> Argument:
         "with 0, and widths of functions that fall to zero at the size of what enters them."
     )
     return argument
+
+
+def _broke_backwards(evidence: Evidence) -> bool:
+    """Whether a gradient was NaN or infinite while each loss until then was finite."""
+    found = evidence.found("non_finite_gradient")
+    return bool(found) and bool(np.isfinite(evidence["loss"].until(found[0].step).values).all())
 
 
 def _has_died(evidence: Evidence) -> bool:

@@ -31,6 +31,14 @@ ONE_DIRECTION = 0.9
 """Cosine from which gradients of different batches all want the same."""
 SMALL_RATE = 0.5
 """A rate below which its square is another one: the square of 1 is 1."""
+ENOUGH_LOOKS = 10
+"""Sampled steps from which it is said how many outputs are right."""
+FAR_MORE = 0.2
+"""Share of the outputs that are right beyond that of the most frequent class, from which they are far more often."""
+SMALL_SCORES = 0.1
+"""Standard deviation of scores below which a softmax of them is nearly uniform: e^0.1 is 1.1."""
+GROWS, STEADILY = 1.3, 0.2
+"""Times its first value that scores spread by at the end if they grow, and the share of the fall in the last third."""
 OF_GROUPS = 10.0
 """Times its lowest rate that an optimizer's highest is, from which its groups are slowed on purpose."""
 
@@ -104,7 +112,28 @@ def _add_held_back(argument: Argument, progress: Progress, evidence: Evidence) -
     if progress.points >= ENOUGH and (text := _slowed(evidence)):
         argument.add(STRONG, text, since=since)
         advice = "One learning rate for all layers that nothing has trained before: that of the last one."
+    if text := _right_but_small(progress, evidence):
+        argument.add(0.6, text, since=since)
     return advice
+
+
+def _right_but_small(progress: Progress, evidence: Evidence) -> str:
+    """What to say of scores that mostly choose the right class, and differ by so little that the loss is as at first.
+
+    However small the weights are that they come from, larger steps go the same way. "" where scores are of a usual
+    size, do not grow, or answer with the most frequent class.
+    """
+    loss, accuracy, spread = evidence.facts.loss, evidence["accuracy"].finite, evidence["outputs/std"].finite
+    if loss is None or loss.kind != "cross_entropy" or min(len(accuracy), len(spread)) < ENOUGH_LOOKS:
+        return ""
+    right, size, top = accuracy.late(3).median(), spread.late(3).median(), evidence["targets/top_share_so_far"]
+    grows = size > GROWS * spread.first and progress.late_fall > STEADILY
+    if not grows or size > SMALL_SCORES or right < (top.last if len(top) else 1.0) + FAR_MORE:
+        return ""
+    return (
+        f"{right:.0%} of the outputs are right at the end, and differ by {size:.2g} only: the loss is {progress.last:.3g} "
+        "all the same, hardly below that of equal scores, and falls on"
+    )
 
 
 def _slowed(evidence: Evidence) -> str:

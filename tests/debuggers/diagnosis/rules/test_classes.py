@@ -134,3 +134,26 @@ def test_what_has_hardly_learnt_answers_with_the_most_frequent_class(rate, first
     series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
     facts = Facts(steps=STEPS, loss=LossFacts(kind="bce_with_logits", reduction="mean"))
     assert diagnose(Evidence(series=series, facts=facts))[0].code == first
+
+
+@pytest.mark.parametrize(("most", "least", "each", "last", "is_one"), [
+    (0.45, 0.01, 30.0, 0.3, True), (0.45, 0.02, 30.0, 0.3, False), (0.25, 0.005, 30.0, 0.3, False),
+    (0.45, 0.01, 2.0, 0.3, False), (0.45, 0.01, 30.0, 0.05, False),
+])  # fmt: skip
+def test_the_last_classes_of_a_long_tail_are_far_rarer_than_the_first(most, least, each, last, is_one):
+    """Where rows have come several times; where all are known by heart, the rare ones are."""
+    steps, rows = np.arange(STEPS), STEPS * 64 / each
+    values = {
+        "loss": np.geomspace(1.6, last, STEPS), "baseline_loss": 1.6, "targets/top_share_so_far": most,
+        "targets/rarest_share_so_far": least, "targets/classes_so_far": 10.0, "inputs/batch_size": 64.0,
+        "inputs/repeated_rows": 1.0, "inputs/rows_so_far": rows, "top_predicted_share": most,
+    }  # fmt: skip
+    series = {name: Series(steps, np.broadcast_to(np.float64(one), STEPS)) for name, one in values.items()}
+    facts = Facts(
+        steps=STEPS,
+        inputs=BatchFacts(shape=(64, 64)),
+        targets=BatchFacts(shape=(64,), integer=True),
+        loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, 10), targets_shape=(64,)),
+    )
+    causes = diagnose(Evidence(series=series, facts=facts))
+    assert ("class_imbalance" in [cause.code for cause in causes]) == is_one

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts, ParameterFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -224,4 +224,26 @@ def test_equal_codes_with_other_targets_are_no_copies(agree, integer, found):
     values = {"inputs/batch_size": 64.0, "inputs/duplicates": 0.56, "inputs/duplicates_agree": agree,
               "inputs/repeated_rows": 1.0, "inputs/rows_so_far": 111.0}  # fmt: skip
     series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
+@pytest.mark.parametrize(("rows", "last", "drops", "found"), [
+    (64, 0.15, True, ["duplicated_data"]), (64, 0.15, False, []), (64, 0.3, True, []),
+    (64, 0.02, False, ["duplicated_data"]), (128, 0.02, False, ["duplicated_data"]), (256, 0.02, False, []),
+    (150, 0.02, False, []),
+])  # fmt: skip
+def test_a_large_batch_of_a_usual_size_that_is_known_by_heart_is_no_whole_data_set(rows, last, drops, found):
+    """Dropout leaves some of the loss, however well rows are known. Of a constant output it is 2.3."""
+    layers = (LayerFacts(name="drop", kind="Dropout"),) if drops else ()
+    facts = Facts(
+        steps=60,
+        inputs=BatchFacts(shape=(rows, 96)),
+        targets=BatchFacts(shape=(rows,), integer=True),
+        layers=layers,
+        parameters=(ParameterFacts(name="fc.weight", shape=(50, 96), std=0.1),),
+        loss=LossFacts(kind="cross_entropy", reduction="mean"),
+    )
+    values = {"loss": np.geomspace(2.3, last, 60), "baseline_loss": 2.3, "inputs/batch_size": float(rows),
+              "inputs/duplicates": 0.0, "inputs/repeated": 1.0}  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found

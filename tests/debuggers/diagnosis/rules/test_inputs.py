@@ -116,3 +116,20 @@ def test_a_sum_of_many_errors_falls_from_what_large_inputs_made_of_it(shape, is_
                      **{"inputs/mean": np.full(STEPS, 3000.0), "inputs/std": np.full(STEPS, 300.0),
                         "baseline_loss": np.full(STEPS, 36.0)})  # fmt: skip
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("first", "is_one"), [("Embedding", True), ("LayerNorm", False)])
+def test_an_embedding_beside_the_inputs_is_not_what_they_enter(first, is_one):
+    """As that of a time in a diffusion model, whose other inputs the first linear layer shows to be about 90."""
+    facts = Facts(
+        steps=STEPS,
+        inputs=BatchFacts(shape=(64,), dtype="int64", integer=True),
+        layers=(LayerFacts(name="times", kind=first), LayerFacts(name="fc", kind="Linear")),
+        parameters=(
+            ParameterFacts(name="times.weight", shape=(40, 16), std=1.0),
+            ParameterFacts(name="fc.weight", shape=(16, 36), std=0.1),
+        ),
+    )
+    outputs = {"times": np.full(STEPS, 1.0), "fc": np.full(STEPS, 54.0)}
+    found = evidence(facts=facts, tensors={"output_std": outputs})
+    assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one

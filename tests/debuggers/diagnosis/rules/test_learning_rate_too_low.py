@@ -131,3 +131,17 @@ def test_a_loss_that_rises_while_weights_stand_still_was_not_thrown_up_by_its_up
     found = evidence(facts=of_loss(kind="mse"), loss=loss, update_ratio=np.full(STEPS, ratio),
                      **{"total_norm/gradients": np.ones(STEPS)})  # fmt: skip
     assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("right", "last", "is_one"), [
+    (0.6, 0.02, True), (0.6, 0.0101, False), (0.25, 0.02, False), (0.6, 0.3, False),
+])  # fmt: skip
+def test_scores_that_choose_rightly_and_hardly_differ_take_larger_steps(right, last, is_one):
+    """A probe of weights near zero, which each step changes by a usual share; the most frequent class has 0.12."""
+    made = evidence(
+        facts=of_loss(), loss=np.linspace(2.303, 2.27, STEPS), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.full(STEPS, 6e-3), accuracy=np.linspace(0.1, right, STEPS),
+        **{"total_norm/gradients": np.full(STEPS, 0.2), "outputs/std": np.linspace(0.01, last, STEPS),
+           "targets/top_share_so_far": np.full(STEPS, 0.12)},
+    )  # fmt: skip
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(made)]) == is_one

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence
 
 from debuggers.detectors import Finding
-from debuggers.diagnosis.facts import Facts, GroupFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -60,3 +60,20 @@ def test_zeros_say_nothing_where_the_scaled_gradients_are_normal_numbers(scale, 
         },
     )  # fmt: skip
     assert ("fp16_underflow" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("broken", "first"), [("gradient", "non_finite_backward"), ("loss", "poor_initialization")])
+def test_a_gradient_that_breaks_while_the_loss_is_finite_needs_no_large_first_loss(broken, first):
+    """Of ten classes a uniform guess has a loss of 2.3, and scaled cosines with a margin may have one of 14."""
+    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, 10), targets_shape=(64,))
+    losses = np.where(np.arange(STEPS) < 6, 14.0 - np.arange(STEPS), np.nan)
+    found = Finding(
+        kind=f"non_finite_{broken}", name="fc.weight" if broken == "gradient" else "loss", level="error",
+        step=5 if broken == "gradient" else 6, last_step=59, steps=54, ongoing=True, value=np.nan, threshold=np.inf,
+        evidence="", rule="",
+    )  # fmt: skip
+    made = evidence(
+        facts=Facts(steps=STEPS, loss=loss), loss=losses, findings=(found,),
+        **{"baseline_loss": np.full(STEPS, 2.3), "targets/classes_so_far": np.full(STEPS, 10.0)},
+    )  # fmt: skip
+    assert diagnose(made)[0].code == first
