@@ -51,7 +51,9 @@ def inputs_constant(evidence: Evidence) -> Argument:
     argument = Argument("inputs_constant")
     varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]
     several = size.median() >= 2 and not evidence.facts.joins_calls  # sentences may all begin with the same token
-    if several and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
+    # Beside one that is far larger, features that vary do so by little of the largest value.
+    is_even = evidence["inputs/scale_ratio"].finite.median(1.0) <= UNEVEN
+    if several and is_even and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
         argument.add(
             CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=varies.first_step
         )
