@@ -3,7 +3,7 @@
 import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LossFacts
+from debuggers.diagnosis.facts import Facts, LossFacts, ParameterFacts
 from debuggers.diagnosis.series import Series
 
 STEPS = 60
@@ -24,3 +24,14 @@ def _series(values):
 def of_loss(**fields):
     """Facts of a loss, by default the mean of cross entropies."""
     return Facts(steps=STEPS, loss=LossFacts(**{"kind": "cross_entropy", "reduction": "mean"} | fields))
+
+
+def of_roles(*roles, std=1.0, falls_to=0.5):
+    """Linear layers with 12 inputs, of which PyTorch's own first weights have a deviation of 1/6, and norms."""
+    parameters = tuple(
+        ParameterFacts(name=f"{place}.weight", shape=(12,) if role == "norm" else (12, 12), std=std / 6,
+                       role="trained" if role == "norm" else role)
+        for place, role in enumerate(roles)
+    )  # fmt: skip
+    loss = Series(np.arange(200), np.geomspace(2.0, 2.0 * falls_to, 200))
+    return Evidence(series={"loss": loss}, facts=Facts(steps=200, parameters=parameters))

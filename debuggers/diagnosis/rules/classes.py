@@ -107,10 +107,8 @@ def class_imbalance(evidence: Evidence) -> Argument:
         most, least = (share / (most + least * weight) for share in (most, least * weight))
     if not 0 < IMBALANCE * least <= most:
         return argument
-    progress = progress_of(evidence)
     has_a_tail = _comes_again(evidence) and most > FAR_RARER * least and _has_a_class_for_each_row(evidence)
-    is_known = progress is not None and progress.learnt > KNOWN  # where all rows are, the rare ones are
-    if most < (OF_A_TAIL if has_a_tail and not is_known else 0.5):
+    if most < (OF_A_TAIL if has_a_tail and not _is_known(evidence) else 0.5):
         return argument
     others = 1 - float(evidence["top_predicted_share"].late(3).values.min(initial=1.0))
     if _has_several_labels(evidence) and (most < FAR_RARER * least or others > least / 10):
@@ -121,18 +119,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
         + (f", each of which counts {weight:g} times (pos_weight)" if weight < 1 else ""),
         since=int(top.steps[0]),
     )
-    predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
-    late = predicted.late().median(0.0)
-    few = minority.late(3).values
-    if late > max(0.97, (1 + most) / 2):  # a perfect model predicts a class as often as it comes
-        argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
-    elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not _makes_up(evidence, few):
-        argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
-    elif _comes_again(evidence):
-        if has_a_tail:
-            argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
-    elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
-        argument.against(MODERATE, "the model predicts the other classes, too")
+    _weigh_predictions(argument, evidence, most, least, has_a_tail=has_a_tail)
     if of_one_class(evidence) is not None and always_the_same_class(evidence):
         argument.against(STRONG, "batches of one class and of several are no draws from the same rows")
     if has_collapsed(learning_rates(evidence)):
@@ -149,6 +136,22 @@ def class_imbalance(evidence: Evidence) -> Argument:
             f"pos_weight: {weight:g} → {shares[0] / shares[1]:.2g}, negatives over positives; or leave it out."
         )
     return argument
+
+
+def _weigh_predictions(argument: Argument, evidence: Evidence, most: float, least: float, *, has_a_tail: bool) -> None:
+    """What the model predicts, of the most frequent class and of the others."""
+    predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
+    late = predicted.late().median(0.0)
+    few = minority.late(3).values
+    if late > max(0.97, (1 + most) / 2):  # a perfect model predicts a class as often as it comes
+        argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
+    elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not _makes_up(evidence, few):
+        argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
+    elif _comes_again(evidence):
+        if has_a_tail:
+            argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
+    elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
+        argument.against(MODERATE, "the model predicts the other classes, too")
 
 
 def _shares(evidence: Evidence) -> tuple[float, float]:
@@ -192,6 +195,12 @@ def _comes_again(evidence: Evidence) -> bool:
     """Whether rows have come so often that what the model predicts of them may be learnt by heart."""
     seen = visits(evidence)
     return seen is not None and seen.each > FEW_VISITS
+
+
+def _is_known(evidence: Evidence) -> bool:
+    """Whether all rows are known by heart, those of rare classes among them."""
+    progress = progress_of(evidence)
+    return progress is not None and progress.learnt > KNOWN
 
 
 def _has_a_class_for_each_row(evidence: Evidence) -> bool:

@@ -131,8 +131,8 @@ def _right_but_small(progress: Progress, evidence: Evidence) -> str:
     if not grows or size > SMALL_SCORES or right < (top.last if len(top) else 1.0) + FAR_MORE:
         return ""
     return (
-        f"{right:.0%} of the outputs are right at the end, and differ by {size:.2g} only: the loss is {progress.last:.3g} "
-        "all the same, hardly below that of equal scores, and falls on"
+        f"{right:.0%} of the outputs are right at the end, and differ by {size:.2g} only: the loss is "
+        f"{progress.last:.3g} all the same, hardly below that of equal scores, and falls on"
     )
 
 

@@ -52,6 +52,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         return argument
     fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
     text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
+    weight_of_still, still = _others_stand(evidence)
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
     weight = MODERATE if gets_nowhere else WEAK
     argument.add(weight, text, since=0, where=names)
@@ -66,7 +67,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         )
     elif (
         progress.learnt < LITTLE
-        and not _others_stand(evidence)
+        and not still
         and share_of(evidence, drawn := drawn_alike(evidence)) > SOME
         and set(drawn) <= set(names)
     ):
@@ -94,8 +95,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
         argument.add(0.35, f"what is trained has learnt little: the loss fell by {progress.fell:.0%}")
     elif not (is_random or new) and progress.learnt > 0.5:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-    if gets_nowhere:
-        _weigh_the_others(argument, evidence)
+    if gets_nowhere and still:
+        argument.against(weight_of_still, still)
     if evidence.facts.trained_in_parts:
         argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
     return argument
@@ -116,18 +117,14 @@ def _add_new(argument: Argument, evidence: Evidence, progress: Progress, matrice
     return True
 
 
-def _others_stand(evidence: Evidence) -> bool:
-    """Whether steps change what is trained by next to nothing of its size, each or all together."""
-    return evidence["update_ratio"].finite.median(SMALL_RATIO) < SMALL_RATIO or 0 < travelled(evidence) < STOOD
-
-
-def _weigh_the_others(argument: Argument, evidence: Evidence) -> None:
-    """What is trained, and gets nowhere, may stand still itself."""
+def _others_stand(evidence: Evidence) -> tuple[float, str]:
+    """How much it counts that steps change what is trained by next to nothing of its size, and why; (0, "") if not."""
     typical, way = evidence["update_ratio"].finite.median(SMALL_RATIO), travelled(evidence)
     if typical < SMALL_RATIO:
-        argument.against(MODERATE, f"a step changes the others by {typical:.1g} of their size: they stand still, too")
-    elif 0 < way < STOOD:
-        argument.against(STRONG, f"all updates of the others come to {way:.1%} of their size: they stand still, too")
+        return MODERATE, f"a step changes the others by {typical:.1g} of their size: they stand still, too"
+    if 0 < way < STOOD:
+        return STRONG, f"all updates of the others come to {way:.1%} of their size: they stand still, too"
+    return 0.0, ""
 
 
 def _add_switched_off(argument: Argument, evidence: Evidence, names: Sequence[str]) -> bool:

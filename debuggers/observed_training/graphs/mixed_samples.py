@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from debuggers.observed_training.graphs.dimensions import SOFTMAXES, TURNING, turned_back
-from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
+from debuggers.observed_training.graphs.graph_nodes import dimension_of, is_leaf, operands, operator, shape_of
 from debuggers.observed_training.graphs.over_batch import (
     MOST_NODES,
     goes_over_batch,
@@ -17,6 +17,7 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
 
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
+_SHAPING = _VIEWS | frozenset(["Clone", *TURNING])
 _ATTENTION = "ScaledDotProduct"
 _FIRST = (
     torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Embedding, torch.nn.LSTMCell,
@@ -176,7 +177,7 @@ def _mixes(node: Any, given: tuple[int, ...], joined: tuple[int, ...]) -> str:
     name, rows = operator(node), given[0]
     if name in SOFTMAXES:
         return _softmax(node, shape_of(node), given)
-    if name in _VIEWS and len(inner := operands(node)) == 1:
+    if name in _VIEWS and len(inner := operands(node)) == 1 and not _is_of_a_parameter(inner[0]):
         before, after = shape_of(inner[0]), shape_of(node)
         restores = after[:1] == (rows,) and _restores_shape(inner[0], after)
         if restores or _moves_batch(before, after, rows) or _makes_batch(before, after, rows):
@@ -246,6 +247,13 @@ def _makes_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> 
     """
     is_new = after[:1] == (rows,) and not _any_within([(1, rows)], before)
     return is_new and rows in before[1:] and before[:1] != (rows,)
+
+
+def _is_of_a_parameter(node: Any) -> bool:
+    """Whether a node is a parameter, at most in another shape or order: it holds no samples."""
+    while operator(node) in _SHAPING and len(operands(node)) == 1:
+        node = operands(node)[0]
+    return is_leaf(node)
 
 
 def _restores_shape(node: Any, after: tuple[int, ...]) -> bool:

@@ -1,13 +1,17 @@
 """Modes that are kept on purpose or by mistake, and frozen weights that were drawn at random."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from made_evidence import STEPS, of_roles
+from msgspec.structs import replace as with_fields
 from torch import nn
 
 import stepscope
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LayerFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -80,3 +84,244 @@ def test_frozen_tables_of_one_deviation_were_drawn_and_never_trained_where_littl
     loss = Series(np.arange(200), np.geomspace(1.0, last, 200))
     causes = [cause.code for cause in diagnose(Evidence(series={"loss": loss}, facts=facts))]
     assert ("frozen_parameters" in causes) == is_one
+
+
+@pytest.mark.parametrize(
+    ("roles", "std", "falls_to", "is_one"),
+    [
+        (("frozen", "norm", "frozen", "norm"), 1.0, 0.6, True),
+        (("frozen", "norm", "frozen", "norm"), 2.0, 0.6, False),
+        (("frozen", "norm", "trained"), 1.0, 0.6, False),
+        (("frozen", "norm", "frozen", "norm"), 1.0, 0.3, False),
+    ],
+)
+def test_norms_alone_leave_a_model_of_random_projections(roles, std, falls_to, is_one):
+    codes = [cause.code for cause in diagnose(of_roles(*roles, std=std, falls_to=falls_to))]
+
+    assert ("frozen_parameters" in codes) == is_one
+
+
+@pytest.mark.parametrize(("until", "is_one"), [(101, False), (99, True)])
+def test_what_had_gradients_until_late_was_frozen_behind_its_training(until, is_one):
+    evidence = of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    known = Series(np.arange(until), np.ones(until))
+    tensors = {"gradient_rms": {f"{place}.weight": known for place in range(2)}}
+    found = replace(evidence, tensors=tensors, facts=with_fields(evidence.facts, last_step=199))
+
+    assert ("frozen_parameters" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("ratio", "first"), [(5e-3, "frozen_parameters"), (5e-6, "learning_rate_too_low")])
+def test_a_body_that_is_frozen_says_little_where_the_others_stand_still_too(ratio, first):
+    evidence = of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    known = {"update_ratio": np.full(200, ratio), "total_norm/gradients": np.ones(200)}
+    series = {**evidence.series, **{name: Series(np.arange(200), values) for name, values in known.items()}}
+
+    assert diagnose(replace(evidence, series=series))[0].code == first
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_parts_that_another_session_has_trained_are_frozen_in_turn(in_parts):
+    evidence = of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    causes = diagnose(replace(evidence, facts=with_fields(evidence.facts, trained_in_parts=in_parts)))
+
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == (not in_parts)
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(3, True), (40, False)])
+def test_a_model_whose_gradients_have_ended_was_frozen_for_good(last, is_one):
+    """A critic is frozen for its generator's step, also at the end of a sound training."""
+    steps, given = np.arange(STEPS), np.arange(last)
+    tensors = {
+        "output_std": {"fc": Series(steps, np.ones(STEPS))},
+        "gradient_rms": {"fc.weight": Series(given, given + 1.0)},
+    }
+    weight = ParameterFacts(name="fc.weight", shape=(8, 8), std=0.2, role="frozen")
+    facts = Facts(steps=STEPS, parameters=(weight,), trained_with_others=True)
+    causes = diagnose(Evidence(tensors=tensors, facts=facts))
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("spread", "is_one"), [((3 * 12) ** -0.5, True), (0.4, False)])
+def test_a_frozen_recurrence_that_nothing_trained_is_told_by_its_spread(spread, is_one):
+    names = {
+        "code.weight": ((3, 4), 1.0),
+        "mix.weight_ih_l0": ((36, 4), spread),
+        "mix.weight_hh_l0": ((36, 12), spread),
+    }
+    frozen = tuple(
+        ParameterFacts(name=name, shape=shape, std=std, role="frozen") for name, (shape, std) in names.items()
+    )
+    head = ParameterFacts(name="head.weight", shape=(2, 12), std=0.2)
+    layers = tuple(LayerFacts(name=name, kind=kind) for name, kind in (("code", "Embedding"), ("mix", "GRU")))
+    loss = LossFacts(kind="cross_entropy", reduction="mean")
+    facts = Facts(steps=120, parameters=(*frozen, head), layers=layers, loss=loss)
+    falling = Series(np.arange(120), np.linspace(0.7, 0.42, 120))
+    causes = diagnose(Evidence(series={"loss": falling}, facts=facts))
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("times", "is_one"), [(1.05, True), (1.3, False)])
+def test_frozen_weights_with_the_spread_of_xavier_are_fresh(times, is_one):
+    """As all those of ``torch.nn.Transformer``; the deviation of linear layers' own would be half of it."""
+    body = ParameterFacts(name="body.weight", shape=(24, 72), std=times * (2 / 96) ** 0.5, role="frozen")
+    head = ParameterFacts(name="head.weight", shape=(2, 12), std=0.2)
+    facts = Facts(steps=120, parameters=(body, head), loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    falling = Series(np.arange(120), np.linspace(0.7, 0.42, 120))
+    causes = diagnose(Evidence(series={"loss": falling}, facts=facts))
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("role", "first"), [("frozen", "frozen_parameters"), ("trained", "learning_rate_too_high")])
+def test_a_head_on_features_that_nothing_trained_has_to_grow_far(role, first):
+    body = ParameterFacts(name="body.weight", shape=(12, 10), std=30**-0.5, role=role)
+    head = ParameterFacts(name="head.weight", shape=(1, 12), std=0.16)
+    series = {
+        "loss": np.concatenate([[2.0, 2.0, 2.0], np.geomspace(6.0, 1.2, 117)]),
+        "update_ratio": np.geomspace(0.3, 0.02, 120),
+        "weight_norm": np.linspace(0.5, 5, 120),
+    }  # fmt: skip
+    facts = Facts(steps=120, parameters=(body, head), loss=LossFacts(kind="mse", reduction="mean"))
+    found = {name: Series(np.arange(120), values) for name, values in series.items()}
+    assert diagnose(Evidence(series=found, facts=facts))[0].code == first
+
+
+@pytest.mark.parametrize(("deviations", "last", "is_one"), [
+    ((1.3, 1.0), 1.8, True),
+    ((1.3, 1.2), 1.8, False),  # a body that was trained up to its end
+    ((1.3, 1.0), 0.3, False),
+])  # fmt: skip
+def test_a_new_layer_that_is_frozen_with_the_trained_body_before_it_was_to_be_trained(deviations, last, is_one):
+    """In units of the deviation that PyTorch's first weights have, with 144 of which the sample's errs by 4 %."""
+    parameters = [
+        ParameterFacts(name=f"{place}.weight", shape=(12, 12), std=times / 6, role="frozen")
+        for place, times in enumerate(deviations)
+    ]
+    head = ParameterFacts(name="2.weight", shape=(3, 12), std=1 / 6)
+    layers = tuple(LayerFacts(name=str(place), kind="Linear") for place in range(3))
+    loss = Series(np.arange(200), np.concatenate([np.full(3, 2.3), np.full(197, last)]))
+    found = Evidence(series={"loss": loss}, facts=Facts(steps=200, parameters=(*parameters, head), layers=layers))
+    assert [cause.code for cause in diagnose(found)] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("deviation", "last", "is_one"), [(1.0, 1.8, True), (1.2, 1.8, False), (1.0, 0.3, True)])
+def test_a_new_head_that_is_frozen_with_its_body_was_to_be_trained(deviation, last, is_one):
+    """Biases are trained; gradients of the body are left over from its own training."""
+    shapes = {"0": ((64, 64), 1.3), "1": ((10, 64), deviation)}
+    parameters = [
+        one
+        for name, (shape, times) in shapes.items()
+        for one in (
+            ParameterFacts(name=f"{name}.weight", shape=shape, std=times / (3 * shape[1]) ** 0.5, role="frozen"),
+            ParameterFacts(name=f"{name}.bias", shape=shape[:1], std=0.05, role="trained"),
+        )
+    ]
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in shapes)
+    loss = Series(np.arange(200), np.concatenate([np.full(3, 2.3), np.full(197, last)]))
+    left = {"gradient_rms": {"0.weight": Series(np.arange(200), np.full(200, 0.01))}}
+    facts = Facts(steps=200, last_step=199, parameters=tuple(parameters), layers=layers)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors=left, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("flag", "codes", "is_found"), [
+    (True, ["frozen_parameters"], True), (False, [], True), (None, [], False),
+])  # fmt: skip
+def test_a_flag_on_a_module_thaws_nothing_and_freezes_nothing(flag, codes, is_found):
+    torch.manual_seed(0)
+    body = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU())
+    model = torch.nn.Sequential(body, torch.nn.Linear(32, 1))
+    body.requires_grad_(flag is not True)
+    if flag is not None:
+        body.requires_grad = flag
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(2 * STEPS):
+            rows = torch.randn(64, 16)
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(rows)[:, 0], rows.sum(1)).backward()
+            optimizer.step()
+        report = session.report()
+
+    assert [cause.code for cause in report.causes][:1] == codes
+    assert ("flags_are_of_parameters" in [finding.kind for finding in report.findings]) == is_found
+    if codes:
+        assert report.causes[0].evidence[0].startswith("0.requires_grad = True was set")
+
+
+@pytest.mark.parametrize(
+    ("deviation", "kind", "is_one"),
+    [(1.05, "Linear", True), (1.07, "Linear", False), (1.0, "BatchNorm1d", False)],
+)
+def test_frozen_weights_that_nothing_ever_trained_are_named_although_much_is_learnt(deviation, kind, is_one):
+    """Three standard errors of a deviation, of 512 elements, are 5.9 %; a pretrained body is far from it.
+
+    Trained normalisations make much of random weights.
+    """
+    body = [
+        ParameterFacts(name=f"{name}.weight", shape=(64, 64), std=times / 192**0.5, role="frozen")
+        for name, times in (("0", 1.0), ("1", deviation))
+    ]
+    parameters = (*body, ParameterFacts(name="2.weight", shape=(64,)), ParameterFacts(name="3.weight", shape=(9, 64)))
+    layers = tuple(LayerFacts(name=str(place), kind=kind if place == 2 else "Linear") for place in range(4))
+    facts = Facts(steps=200, last_step=199, parameters=parameters, layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
+    causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("ratio", "is_one"), [(1.5e-4, False), (1.5e-3, True)])
+def test_a_frozen_body_says_little_where_all_steps_of_the_others_come_to_nothing(ratio, is_one):
+    """160 steps of 1.5e-4, each to another side, come to 0.2 % of the weights."""
+    body = ParameterFacts(name="body.weight", shape=(64, 64), std=0.2, role="frozen")
+    head = ParameterFacts(name="head.weight", shape=(9, 64), std=0.07)
+    facts = Facts(steps=160, last_step=159, parameters=(body, head), loss=LossFacts(kind="cross_entropy"))
+    values = {"loss": 2.3 - 1e-3 * np.arange(160) / 160, "update_ratio": ratio, "baseline_loss": 2.3,
+              "gradient_cosine": 0.5}  # fmt: skip
+    series = {
+        name: Series(np.arange(160), np.broadcast_to(np.float64(one), 160).copy()) for name, one in values.items()
+    }
+    causes = diagnose(Evidence(series=series, facts=facts))
+    assert ("frozen_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("deviation", "scheme", "is_one"), [(1.0, 0.02, True), (1.2, 0.02, False), (1.0, 0.03, False)])
+def test_a_frozen_body_of_a_configuration_was_never_loaded(deviation, scheme, is_one):
+    """Normal weights of 0.02, as transformers begin with; a checkpoint's are others."""
+    body = [
+        ParameterFacts(name=name, shape=shape, std=times * scheme, role="frozen")
+        for name, shape, times in (("embed.weight", (90, 32), 1.0), ("fc.weight", (128, 32), deviation))
+    ]
+    layers = (LayerFacts(name="embed", kind="Embedding"), LayerFacts(name="fc", kind="Linear"))
+    head = ParameterFacts(name="head.weight", shape=(9, 128), std=0.05)
+    facts = Facts(steps=200, last_step=199, parameters=(*body, head), layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
+    causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("rows", "beside", "is_one"), [(10, "0.scale", True), (60, "0.scale", False)])
+def test_a_narrow_head_of_normal_weights_that_is_frozen_with_its_body_is_new(rows, beside, is_one):
+    """A language model's last layer has a row for each token, and may have such weights when it is trained."""
+    body = ParameterFacts(name="0.base.weight", shape=(48, 48), std=1.3 / 144**0.5, role="frozen")
+    head = ParameterFacts(name="1.weight", shape=(rows, 48), std=0.02, role="frozen")
+    assert _frozen(body, head, ParameterFacts(name=beside, shape=(4, 48), std=0.1)) == is_one
+
+
+@pytest.mark.parametrize(("beside", "is_one"), [("1.lora_a", False), ("0.lora_a", True)])
+def test_a_weight_with_an_adapter_beside_it_is_no_new_layer(beside, is_one):
+    body = ParameterFacts(name="0.base.weight", shape=(48, 48), std=1.3 / 144**0.5, role="frozen")
+    last = ParameterFacts(name="1.base.weight", shape=(48, 48), std=1 / 144**0.5, role="frozen")
+    assert _frozen(body, last, ParameterFacts(name=beside, shape=(4, 48), std=0.1)) == is_one
+
+
+def _frozen(body, head, beside):
+    """Whether something is frozen that should not be, where the loss fell by nine tenths."""
+    layers = tuple(LayerFacts(name=one.name.rpartition(".")[0], kind="Linear") for one in (body, head))
+    facts = Facts(steps=200, last_step=199, parameters=(beside, body, head), layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
+    found = diagnose(Evidence(series={"loss": loss}, facts=facts))
+    return "frozen_parameters" in [cause.code for cause in found]

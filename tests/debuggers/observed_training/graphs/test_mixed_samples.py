@@ -238,6 +238,15 @@ def test_states_that_are_reshaped_mix_samples_where_the_batch_is_as_large_as_a_s
     assert (f"batch of {rows}" in text) is is_mixed
 
 
+@pytest.mark.parametrize("rows", [6, FEATURES])
+def test_a_weight_that_is_viewed_holds_no_samples(rows):
+    """Four heads of a weight (4, features, 2) are put side by side, in which a dimension has the batch's size."""
+    model = Reader(lambda x, heads: x.mean(1) @ heads.weight.view(4, FEATURES, 2).reshape(FEATURES, FEATURES),
+                   heads=nn.Linear(FEATURES, FEATURES, bias=False))  # fmt: skip
+    model.layers["heads"].weight = nn.Parameter(torch.randn(4, FEATURES, 2))
+    assert found(model, rows) == ""
+
+
 class Steps(nn.Module):
     """Brings (N, time * features) to (time, N, features) for a GRU, and returns (N, 3)."""
 
