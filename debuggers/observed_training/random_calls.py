@@ -4,6 +4,7 @@ from typing import Any
 
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.instrumentation.random_state import RandomStates
+from debuggers.observed_training.dropout_calls import DropoutCalls
 from debuggers.observed_training.graphs.graph_nodes import constant_operand, operands, operator
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.validations import SAMPLES
@@ -22,9 +23,10 @@ class RandomCalls:
     """Compares the state of torch's generator on the host around the first calls of a model in evaluation mode.
 
     That numbers are drawn there says little: a variational autoencoder draws its codes. It is dropout where the graph
-    of the training's loss has more masks than the model has dropout modules, which do rest in evaluation. A model that
-    is called with one tensor again and again is left out: its outputs are meant to differ. Draws on a device are not
-    seen.
+    of the training's loss has more masks than the model has dropout modules, which do rest in evaluation. Where more of
+    torch's dropout functions than these are told to rest there, it is something else, such as drawn neighbours. A model
+    that is called with one tensor again and again is left out: its outputs are meant to differ. Draws on a device are
+    not seen.
     """
 
     def __init__(self, model: torch.nn.Module | None) -> None:
@@ -34,6 +36,7 @@ class RandomCalls:
         self._masks: list[float] | None = None
         self._repeats = 0
         self._before: torch.Tensor | None = None
+        self._dropouts = DropoutCalls()
 
     def call_begins(self, *, again: bool) -> None:
         """Takes a call without gradients; ``again`` says that the call before it was given the same tensor."""
@@ -45,13 +48,16 @@ class RandomCalls:
             self._calls, self._draws = _MOST_CALLS, 0
         elif not again:
             self._before = RandomStates.now(host_only=True).host
+            self._dropouts.start()
 
     def call_ends(self) -> None:
         """Says that the call has returned."""
         before, self._before = self._before, None
         if before is not None:
+            self._dropouts.stop()
             self._calls += 1
-            self._draws += not torch.equal(before, RandomStates.now(host_only=True).host)
+            rests = not self._dropouts.dropping and self._dropouts.resting > _modules_that_drop(self._model)
+            self._draws += not rests and not torch.equal(before, RandomStates.now(host_only=True).host)
 
     @property
     def layers(self) -> tuple[LayerFacts, ...]:
@@ -61,8 +67,7 @@ class RandomCalls:
     def look(self, root: Any) -> None:
         """Counts the masks between a loss and its model's inputs, once."""
         if self._masks is None and self._model is not None:
-            rests = sum(_drops(module) for module in self._model.modules())
-            self._masks = _masks(root)[rests:]
+            self._masks = _masks(root)[_modules_that_drop(self._model) :]
 
     def judge(self, invariants: InvariantLog) -> None:
         """Enters the invariant ``no_dropout_in_validation``, if that can be told by now."""
@@ -70,8 +75,8 @@ class RandomCalls:
             invariants.state("no_dropout_in_validation", 0, broken=2 * self._draws > self._calls)
 
 
-def _drops(module: torch.nn.Module) -> bool:
-    return isinstance(module, Dropout) and bool(module.p)
+def _modules_that_drop(model: torch.nn.Module | None) -> int:
+    return 0 if model is None else sum(isinstance(one, Dropout) and bool(one.p) for one in model.modules())
 
 
 def _masks(root: Any) -> list[float]:

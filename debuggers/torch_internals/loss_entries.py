@@ -43,9 +43,14 @@ def current_loss_entry(kind: str) -> LossEntry:
 
 def replace_loss_entry(kind: str, entry: LossEntry) -> None:
     """Has another function called from now on, which TorchScript takes for what it replaces."""
-    operator = _find_operator(current_loss_entry(kind))
+    stand_for(current_loss_entry(kind), entry)
+    owner, name = _PLACES[kind]
+    setattr(owner, name, entry)
+
+
+def stand_for(replaced: Callable[..., Any], entry: Callable[..., Any]) -> None:
+    """Has TorchScript take a function of Python for the operator that another function stands for."""
+    operator = _find_operator(replaced)
     if operator is not None and _find_operator(entry) is None:
         _register_operator(entry, operator)
         _registered.append(entry)
-    owner, name = _PLACES[kind]
-    setattr(owner, name, entry)

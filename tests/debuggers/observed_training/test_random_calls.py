@@ -1,5 +1,6 @@
 """Dropout that goes on in evaluation, and what draws random numbers there on purpose."""
 
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -9,6 +10,7 @@ from torch.nn import functional
 
 import stepscope
 from debuggers.diagnosis.facts import LayerFacts
+from debuggers.observed_training.dropout_calls import DropoutCalls
 
 
 class Net(nn.Module):
@@ -35,6 +37,8 @@ NETS = {
     "module": lambda: Net(lambda net, hidden: net.parts["drop"](hidden), drop=nn.Dropout(0.5)),
     "module and noise": lambda: Net(lambda net, hidden: noise(net, net.parts["drop"](hidden)), drop=nn.Dropout(0.5)),
     "noise": lambda: Net(noise),
+    "told, and noise": lambda: Net(lambda net, hidden: noise(net, functional.dropout(hidden, 0.5, net.training))),
+    "dropped, and noise": lambda: Net(lambda net, hidden: noise(net, functional.dropout(hidden, 0.5))),
     "relu": lambda: Net(lambda net, hidden: hidden * (hidden.detach() > 0)),
 }
 
@@ -59,7 +63,10 @@ def train(net, *, repeats=1, tells=False):
     return [cause.code for cause in session.report().causes]
 
 
-FAST = [("dropped", False), ("by hand", False), ("module and noise", False), ("dropped", True)]
+FAST = [
+    ("dropped", False), ("by hand", False), ("module and noise", False), ("dropped", True), ("told, and noise", False),
+    ("dropped, and noise", False),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,7 @@ FAST = [("dropped", False), ("by hand", False), ("module and noise", False), ("d
     ],
 )
 def test_dropout_that_is_no_module_goes_on_in_evaluation(name, tells):
-    assert ("wrong_mode" in train(NETS[name](), tells=tells)) is (name == "dropped")
+    assert ("wrong_mode" in train(NETS[name](), tells=tells)) is name.startswith("dropped")
 
 
 def test_one_batch_again_and_again_is_meant_to_differ():
@@ -86,3 +93,41 @@ def test_functional_dropout_is_a_layer_with_its_share():
             functional.cross_entropy(net(torch.randn(64, 32)), torch.zeros(64, dtype=torch.long)).backward()
             optimizer.step()
     assert session.evidence().facts.layers[-1] == LayerFacts(name="functional.dropout", kind="Dropout", value=0.8)
+
+
+def test_dropouts_are_counted_while_a_model_evaluates_and_torch_has_its_own_again():
+    own = functional._VF.dropout
+    rows, counts, other = torch.ones(64, 8), DropoutCalls(), DropoutCalls()
+    counts.start()
+    other.start()
+    for training in (True, False):
+        torch.manual_seed(0)
+        seen = functional.dropout(rows, 0.5, training)
+        scripted = torch.jit.script(nn.Dropout(0.5).train(training))
+        other.stop()
+        torch.manual_seed(0)
+        torch.testing.assert_close(seen, own(rows, 0.5, training), rtol=0, atol=0)
+        torch.manual_seed(0)
+        torch.testing.assert_close(scripted(rows), seen, rtol=0, atol=0)
+    functional.dropout2d(rows[None], 0.5)
+    functional.dropout(rows, 0.0)
+    thread = threading.Thread(target=functional.dropout, args=(rows,))
+    thread.start()
+    thread.join()
+    counts.stop()
+    functional.dropout(rows, 0.5)
+    assert (counts.dropping, counts.resting, other.dropping) == (2, 1, 1)
+    assert "dropout" not in vars(functional._VF)
+
+
+def test_dropouts_that_somebody_else_has_replaced_are_left_alone(monkeypatch):
+    def theirs(tensor, share, training):
+        return tensor
+
+    monkeypatch.setattr(functional._VF, "dropout", theirs)
+    counts = DropoutCalls()
+    counts.start()
+    functional.dropout(torch.ones(4), 0.5)
+    counts.stop()
+    assert functional._VF.dropout is theirs
+    assert counts.dropping == 0
