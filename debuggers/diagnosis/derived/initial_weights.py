@@ -63,17 +63,25 @@ def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
     """The first layer with an output, and the size of what enters it; None where its weights have no usual scale.
 
     A layer whose weights have the gain g puts out g times the root mean square of what enters it, beside its biases.
-    Embeddings that stand before it, as of a time or a class, are read beside its inputs, and are of size 1 themselves.
+    An embedding that stands before a wider layer, as of a time or a class, is read beside its inputs.
     """
     facts, outputs = evidence.facts, evidence.of_tensors("output_std")
-    first = next(
-        (layer.name for layer in facts.layers if layer.name in outputs and not layer.kind.startswith("Embedding")), ""
-    )
+    called = [layer for layer in facts.layers if layer.name in outputs]
+    if len(called) > 1 and called[0].kind.startswith("Embedding") and _is_wider(facts, called[1].name, called[0].name):
+        called = called[1:]
+    first = called[0].name if called else ""
     gain = gains(facts).get(f"{first}.weight", 0.0)
     if not USUAL_GAINS[0] < gain < USUAL_GAINS[1] or not len(series := outputs[first].finite):
         return None
     spread = next((one.std for one in facts.parameters if one.name == f"{first}.bias"), 0.0)
     return first, float(np.sqrt(max(0.0, series.first**2 - spread**2))) / gain
+
+
+def _is_wider(facts: Facts, layer: str, table: str) -> bool:
+    """Whether a linear layer has more inputs than an embedding has columns."""
+    shapes = {one.name: one.shape for one in facts.parameters}
+    of_layer, of_table = shapes.get(f"{layer}.weight", ()), shapes.get(f"{table}.weight", ())
+    return len(of_layer) == len(of_table) == 2 and of_layer[1] > of_table[1]
 
 
 def fresh_weights(evidence: Evidence, role: str) -> list[str]:

@@ -18,6 +18,8 @@ ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
 LARGE_RATIO = 0.1
 SMALL_RATIO = 1e-4
 """Outside of these an update ratio is worth telling (TheDeepChecker; DeepDiagnosis: 1e-5 to 0.1)."""
+ONE_DIRECTION = 0.9
+"""Cosine from which gradients of different batches all want the same."""
 STAYED = 0.1
 """Sum of all update ratios up to which weights stay where they were initialised, even if all updates agreed."""
 UNDER_WAY = 0.5
@@ -82,6 +84,12 @@ def travelled(evidence: Evidence) -> float:
         return math.inf
     steps = np.arange(int(loss.steps[0]), int(loss.steps[-1]) + 1)
     return float(np.interp(steps, ratio.steps, ratio.values).sum())
+
+
+def hardly_moved(evidence: Evidence) -> bool:
+    """Whether weights are about where they began after updates of less than the usual size, the more so the smaller."""
+    typical = evidence["update_ratio"].finite.median(math.inf)
+    return typical < HEALTHY_RATIO and travelled(evidence) < (2 if typical < HEALTHY_RATIO / 2 else 1) * STAYED
 
 
 def collapse(evidence: Evidence) -> tuple[int, str] | None:

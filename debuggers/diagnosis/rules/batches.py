@@ -200,7 +200,9 @@ def batch_mixing(evidence: Evidence) -> Argument:
                     since=invariant.first_step,
                 )
                 argument.advice = "Pass batch_first=True to the layer, or transpose its inputs."
-    argument.advice = argument.advice or "Look for view, reshape, transpose, softmax or mean over the first dimension."
+    argument.advice = argument.advice or (
+        "Look for view, reshape, transpose, roll, softmax or mean over the first dimension."
+    )
     return argument
 
 

@@ -23,7 +23,16 @@ from debuggers.diagnosis.derived.relation import (
     reconstructs,
 )
 from debuggers.diagnosis.derived.roles import trained_weights
-from debuggers.diagnosis.derived.updates import AGREE, ENOUGH, STAYED, TRIAL, collapse, late_agreement, travelled
+from debuggers.diagnosis.derived.updates import (
+    AGREE,
+    ENOUGH,
+    STAYED,
+    TRIAL,
+    collapse,
+    hardly_moved,
+    late_agreement,
+    travelled,
+)
 from debuggers.diagnosis.derived.visits import FEW_ROWS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
@@ -101,6 +110,8 @@ def _add_steps(argument: Argument, evidence: Evidence, *, near: bool) -> None:
     """Whether the steps are what keeps the loss where it is: they have led nowhere yet, too far, or have ended."""
     if near and travelled(evidence) < 1 and (agree := late_agreement(evidence)) > AGREE:
         argument.against(MODERATE, f"the gradients of neighbouring steps agree (cosine {agree:.2f}): it has only begun")
+    elif near and hardly_moved(evidence):
+        argument.against(STRONG, f"all updates together come to {travelled(evidence):.0%} of the weights' size")
     spread = evidence["outputs/batch_std"].finite  # what gradients of chance push about still varies
     if near and collapse(evidence) is not None and spread.late(3).median() < STILL * spread.first:
         argument.against(MODERATE, "large updates have made outputs constant: see learning_rate_too_high")

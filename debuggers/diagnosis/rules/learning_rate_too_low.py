@@ -16,9 +16,11 @@ from debuggers.diagnosis.derived.updates import (
     EARLY,
     ENOUGH,
     HEALTHY_RATIO,
+    ONE_DIRECTION,
     SMALL_RATIO,
     STAYED,
     UNDER_WAY,
+    hardly_moved,
     is_trial,
     late_agreement,
     only_vectors_move,
@@ -27,8 +29,6 @@ from debuggers.diagnosis.derived.updates import (
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, progress_of
 
-ONE_DIRECTION = 0.9
-"""Cosine from which gradients of different batches all want the same."""
 SMALL_RATE = 0.5
 """A rate below which its square is another one: the square of 1 is 1."""
 ENOUGH_LOOKS = 10
@@ -67,7 +67,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15
     if typical < SMALL_RATIO / 10:
         argument.add(0.75, f"updates change weights by only {typical:.1g} of their size a step", since=since)
-    elif way < STAYED and typical < HEALTHY_RATIO and gains_nothing and not is_trial(evidence):
+    elif hardly_moved(evidence) and gains_nothing and not is_trial(evidence):
         argument.add(
             STRONG,
             f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell from "

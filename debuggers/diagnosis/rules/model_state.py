@@ -22,6 +22,8 @@ ENOUGH = 0.9
 """Share of what there is to learn, above which what is not trained is not missed."""
 IDLE = 0.3
 """Standard deviation of a new batch norm's first outputs, below which it has not normalised them."""
+LITTLE_KEPT = 0.1
+"""Share of what there is to learn, below which nobody means to keep the statistics of batch norms as they are."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
 
@@ -184,8 +186,10 @@ def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
 def wrong_mode(evidence: Evidence) -> Argument:
     """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
     argument = Argument("wrong_mode")
-    facts = evidence.facts
-    if facts.steps and facts.eval_steps > 0.3 * facts.steps and not facts.keeps_statistics:
+    facts, progress = evidence.facts, progress_of(evidence)
+    # Statistics that are kept on purpose are those of a model that is good already, or becomes so.
+    keeps = facts.keeps_statistics and not (progress is not None and progress.learnt < LITTLE_KEPT)
+    if facts.steps and facts.eval_steps > 0.3 * facts.steps and not keeps:
         argument.add(
             0.85, f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps", since=0
         )

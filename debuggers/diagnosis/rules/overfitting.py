@@ -14,6 +14,8 @@ from debuggers.diagnosis.series import Series
 
 GAP = 0.1
 """Share of what a validation gained, or of the loss of a constant output, from which a loss or a gap counts."""
+KNOWN = 1e-3
+"""Share of a constant output's loss below which rows that have come often are known to the last."""
 SWINGS = 2.0
 """Times its swings from one validation to the next by which a validation loss rises and not only swings."""
 _FEWEST_CHANGES = 15
@@ -69,7 +71,8 @@ def overfitting(evidence: Evidence) -> Argument:
             argument.add(MODERATE, known)
     # A distance alone is that of any set that is learnt well: it has to grow, or nothing is left of the training loss.
     has_turned = (later >= 1 and last - low > _swing(validation)) or last > FAR_ABOVE * progress.last
-    is_far = comparable and progress.last < 0.3 * level and gap > 3 * GAP
+    far = 2 if progress.last < KNOWN * level and _came_often(evidence) else 3
+    is_far = comparable and progress.last < 0.3 * level and gap > far * GAP
     if is_far and has_turned and len(evidence["baseline_loss"]):
         argument.add(
             0.6,
@@ -83,6 +86,12 @@ def overfitting(evidence: Evidence) -> Argument:
         "or a smaller model."
     )
     return argument
+
+
+def _came_often(evidence: Evidence) -> bool:
+    """Whether each row has come so often that what is left of the loss says nothing of new ones."""
+    seen = visits(evidence)
+    return seen is not None and seen.each > MANY_VISITS
 
 
 def _by_heart(argument: Argument, evidence: Evidence, progress: Progress) -> Argument:

@@ -218,7 +218,7 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     is_unclipped = bool(recurrent) and not evidence.facts.clips
     if is_unclipped and progress is not None and progress.learnt < LITTLE and (spikes := _jumps(norms)) is not None:
         argument.add(MODERATE, spikes[1], since=spikes[0])
-    if argument.cause is not None and is_unclipped:
+    if argument.cause is not None and is_unclipped and not goes_well:
         argument.add(
             MODERATE, f"{recurrent[0].name or 'the model'} is recurrent ({recurrent[0].kind}), and nothing clips"
         )

@@ -9,6 +9,7 @@ from debuggers.diagnosis.derived.updates import (
     AGREE,
     ENOUGH,
     HEALTHY_RATIO,
+    ONE_DIRECTION,
     SMALL_RATIO,
     STAYED,
     TRIAL,
@@ -23,6 +24,8 @@ from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
 
 FEWEST = 20
 """Points of a loss from which its end is judged."""
+FEWEST_OF_LARGE, MANY_ROWS = 10, 500
+"""The same of batches that are a good part of many rows, and how many these are."""
 SLOWED = 0.25
 """Share of a fall that comes in the last third where it has hardly slowed down: three quarters of a straight line's."""
 HALF = 0.5
@@ -64,7 +67,10 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    if progress is None or progress.points < FEWEST or progress.failed or evidence.facts.error:
+    if progress is None or progress.failed or evidence.facts.error:
+        return argument
+    if progress.points < FEWEST:
+        _add_few_steps(argument, evidence, progress)
         return argument
     if (cut := _cut_schedule(evidence, progress)) is not None:
         argument.add(0.6, cut)
@@ -81,6 +87,25 @@ def stopped_too_early(evidence: Evidence) -> Argument:
         f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
     )
     return argument
+
+
+def _add_few_steps(argument: Argument, evidence: Evidence, progress: Progress) -> None:
+    """A handful of steps for a few epochs of many rows, as of batches that are far too large for so little.
+
+    Their gradients agree to the end, and the loss is not yet below that of a constant output. Of few rows, and of one
+    batch again and again, it is a trial of the loop.
+    """
+    seen, agree = visits(evidence), late_agreement(evidence)
+    if progress.points < FEWEST_OF_LARGE or seen is None or seen.rows < MANY_ROWS or seen.each < 2:
+        return
+    if agree > ONE_DIRECTION and len(evidence["baseline_loss"]) and progress.fell > 0 and progress.learnt < 0:
+        argument.add(
+            0.55,
+            f"{seen.each:.0f} epochs of about {seen.rows:,.0f} rows are {progress.points} steps, whose gradients agree "
+            f"to the end (cosine {agree:.2f}), and the loss, at {progress.last:.3g}, has not come to that of a "
+            "constant output",
+        )
+        argument.advice = "Take smaller batches, or more epochs: what counts is the number of steps."
 
 
 def _weigh_course(argument: Argument, evidence: Evidence, progress: Progress) -> None:

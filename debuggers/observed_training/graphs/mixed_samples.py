@@ -12,6 +12,7 @@ from debuggers.observed_training.graphs.over_batch import (
     is_batch,
     joins_samples,
     nodes_before,
+    rolls_over_first,
 )
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
@@ -118,6 +119,8 @@ class MixedSamples:
         for node in nodes_before(root):
             if _scores_of(node) == (positions, rows):
                 return f"attention runs along the first dimension of {(rows, positions)}: batch_first is missing"
+            if shape_of(node)[:2] == (rows, positions) and rolls_over_first(node):
+                return f"a roll shifts along the first dimension of {(rows, positions)}"
         return ""
 
     def _may_be_parts(self, batch: int) -> bool:

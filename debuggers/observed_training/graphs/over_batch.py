@@ -25,6 +25,9 @@ def goes_over_batch(node: Any, rows: int) -> str:
         dimensions = saved_value(node, "dim")
         single = isinstance(dimensions, (list, tuple)) and len(dimensions) == 1
         over = single and dimension_of(dimensions[0], len(shape)) == 0
+    elif name == "Roll":
+        shape, what = shape_of(node), "a roll along dimension 0"
+        over = rolls_over_first(node)
     elif name == "NativeLayerNorm":
         shape, what = shape_of(node), "a layer norm over all dimensions"
         over = len(saved_value(node, "normalized_shape") or ()) == len(shape)
@@ -33,6 +36,12 @@ def goes_over_batch(node: Any, rows: int) -> str:
     if over and is_batch(shape, rows) and _reads_data(node):
         return f"{what} of {shape} mixes the {rows} samples of a batch"
     return ""
+
+
+def rolls_over_first(node: Any) -> bool:
+    """Whether an operator shifts its operand along its first dimension, and brings what falls off in again."""
+    dimensions = saved_value(node, "dims") if operator(node) == "Roll" else None
+    return isinstance(dimensions, (list, tuple)) and 0 in [dimension_of(one, len(shape_of(node))) for one in dimensions]
 
 
 def joins_samples(node: Any, given: tuple[int, ...]) -> str:

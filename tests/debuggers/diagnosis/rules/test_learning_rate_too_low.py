@@ -145,3 +145,18 @@ def test_scores_that_choose_rightly_and_hardly_differ_take_larger_steps(right, l
            "targets/top_share_so_far": np.full(STEPS, 0.12)},
     )  # fmt: skip
     assert ("learning_rate_too_low" in [cause.code for cause in diagnose(made)]) == is_one
+
+
+@pytest.mark.parametrize(("ratio", "first"), [
+    (4e-4, "learning_rate_too_low"), (6e-4, "labels_unrelated"), (9e-4, "labels_unrelated"),
+])  # fmt: skip
+def test_weights_that_hardly_moved_say_nothing_of_the_labels(ratio, first):
+    """300 steps come to 12 %, 18 % and 27 % of the weights' size, and the loss stays at a constant output's."""
+    steps = 300
+    made = evidence(
+        facts=of_loss(), loss=2.3 + 0.1 * np.sin(np.arange(steps)), baseline_loss=np.full(steps, 2.3),
+        update_ratio=np.full(steps, ratio), accuracy=np.full(steps, 0.1), gradient_cosine=np.zeros(steps),
+        **{"total_norm/gradients": np.full(steps, 1.0), "outputs/batch_std": np.full(steps, 0.3),
+           "targets/top_share_so_far": np.full(steps, 0.12)},
+    )  # fmt: skip
+    assert diagnose(made)[0].code == first

@@ -325,3 +325,11 @@ def _frozen(body, head, beside):
     loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
     found = diagnose(Evidence(series={"loss": loss}, facts=facts))
     return "frozen_parameters" in [cause.code for cause in found]
+
+
+@pytest.mark.parametrize(("keeps", "last", "is_one"), [(True, 2.0, False), (True, 2.2, True), (False, 2.0, True)])
+def test_statistics_that_are_kept_are_those_of_a_model_that_learns(keeps, last, is_one):
+    loss, baseline = np.linspace(2.3, last, STEPS), np.full(STEPS, 2.3)
+    series = {name: Series(np.arange(STEPS), one) for name, one in {"loss": loss, "baseline_loss": baseline}.items()}
+    facts = Facts(steps=STEPS, eval_steps=STEPS, keeps_statistics=keeps)
+    assert ("wrong_mode" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one

@@ -36,6 +36,9 @@ def recurrence(gain):
 WEIGHT = ParameterFacts(name="fc.weight", shape=(64, 100), mean=0.1, std=0.1)
 
 
+KNOWN_ROWS = {"inputs__batch_size": 16.0, "inputs__rows_so_far": 150.0, "inputs__repeated_rows": 1.0}
+
+
 def evidence(loss, *, tensors=None, facts=None, **signals):
     """Signals by name, with ``__`` for a slash: numbers, or values that are spread evenly over the steps."""
 
@@ -161,6 +164,9 @@ CASES = [
     ("labels_unrelated",
      evidence(to(1.9), inputs__rows_so_far=100.0, inputs__repeated_rows=1.0, **MOVES, **ROWS),
      evidence(to(1.9), inputs__rows_so_far=400.0, inputs__repeated_rows=1.0, **MOVES, **ROWS)),
+    ("overfitting",
+     evidence(to(1e-4), baseline_loss=2.3, **{"validation/loss": [2.3, 0.56, 0.56, 0.56]}, **KNOWN_ROWS),
+     evidence(to(0.01), baseline_loss=2.3, **{"validation/loss": [2.3, 0.56, 0.56, 0.56]}, **KNOWN_ROWS)),
     ("overfitting", evidence(to(0.05), **{"validation/loss": np.array([2.3, 1.0, 1.1, 1.2])}),
      evidence(to(0.05), facts=Facts(steps=STEPS, weights_replaced=True),
               **{"validation/loss": np.array([2.3, 1.0, 1.1, 1.2])})),

@@ -160,3 +160,21 @@ def _is_too_early(loss, rows, passes, again=1.0):
     facts = Facts(steps=steps, backward_passes=passes, loss=LossFacts(kind="cross_entropy", reduction="mean"))
     found = Evidence(series={name: Series(np.arange(steps), one) for name, one in values.items()}, facts=facts)
     return "stopped_too_early" in [cause.code for cause in diagnose(found)]
+
+
+@pytest.mark.parametrize(("steps", "rows", "cosine", "first", "is_one"), [
+    (12, 1500, 0.98, 4.6, True), (9, 1500, 0.98, 4.6, False), (12, 400, 0.98, 4.6, False), (12, 1500, 0.8, 4.6, False),
+    (12, 1500, 0.98, 3.0, False), (12, 4000, 0.98, 4.6, False),
+])  # fmt: skip
+def test_a_few_epochs_of_large_batches_are_a_handful_of_steps(steps, rows, cosine, first, is_one):
+    """Batches of 512, each of which asks for the same as the one before; a constant output has a loss of 3."""
+    at = np.arange(steps)
+    values = {
+        "loss": np.linspace(first, first - 0.7, steps), "baseline_loss": 3.0, "update_ratio": 4e-3,
+        "gradient_cosine": cosine, "inputs/batch_size": 512.0, "inputs/repeated_rows": 1.0, "inputs/rows_so_far": rows,
+        "inputs/repeated": 0.0,
+    }  # fmt: skip
+    series = {name: Series(at, np.broadcast_to(np.float64(one), steps)) for name, one in values.items()}
+    facts = Facts(steps=steps, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    codes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
+    assert ("stopped_too_early" in codes) == is_one
