@@ -47,6 +47,8 @@ MORE_LEARNT = 0.85
 """The same of a short training whose rows have come a few times: its next epochs are worth more than later ones."""
 STILL_FALLS = 0.1
 """Share of a fall that comes in the last third of one that has not ended: three tenths of a straight line's."""
+FALLS_ON = 0.2
+"""The same of one that falls on as it did: six tenths of a straight line's."""
 ONE_PASS = 0.95
 """Times that each row has come up to which many of them have not come at all."""
 BARELY = 0.25
@@ -240,7 +242,8 @@ def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
         return None
     level = f"the loss is at {1 - progress.learnt_at_end:.0%} of that of a constant output"
     if seen is None:
-        is_new = are_all_new(evidence) and progress.falls_late and progress.learnt_at_end < BARELY
+        most = MORE_LEARNT if progress.late_fall > FALLS_ON else BARELY
+        is_new = are_all_new(evidence) and progress.falls_late and progress.learnt_at_end < most
         return f"after {progress.points} steps hardly a row has come twice, and {level}" if is_new else None
     each = seen.each * evidence.facts.backward_passes
     falls = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < MORE_LEARNT
