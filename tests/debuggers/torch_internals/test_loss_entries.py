@@ -69,3 +69,20 @@ def test_what_takes_a_place_is_the_same_operator_to_torch_script_and_to_the_comp
 
 def test_an_entry_is_a_function_of_outputs_and_targets():
     assert loss_entries.LossEntry == loss_entries.Callable[..., loss_entries.Any]
+
+
+def test_a_function_stands_for_an_operator_of_torch_script_once():
+    def passing(values, share, training):
+        return torch.dropout(values, share, training)
+
+    for _ in range(2):
+        loss_entries.stand_for(torch.dropout, passing)
+    loss_entries.stand_for(scripted, test_each_kind_has_a_loss_here)  # no operator: nothing to stand for
+    assert torch.equal(torch.jit.script(calling(passing))(VALUES), VALUES)
+
+
+def calling(drop):
+    def call(values):
+        return drop(values, 0.5, False)
+
+    return call
