@@ -1,8 +1,11 @@
 """What the commands share: errors in one line, and texts that do nothing to a terminal."""
 
 import io
+import re
+import shutil
 import sqlite3
 import sys
+import textwrap
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -48,6 +51,10 @@ def _fail(message: str) -> NoReturn:
     sys.exit(USAGE_ERROR)
 
 
+_MARK = re.compile(r"\s*(?:\d+\. |[+-] |where: |try: )?")
+"""What stands before the words of a line: see ``cause_lines``."""
+
+
 def show_every_character() -> None:
     """Has what the locale cannot write shown as an escape, where a command would end in an error.
 
@@ -64,6 +71,22 @@ def show_every_character() -> None:
 def echo(text: object, *, err: bool = False) -> None:
     """Prints text that may hold something read from a run; what it would do to a terminal is shown instead."""
     click.echo(printable(str(text)), err=err)
+
+
+def echo_prose(text: str) -> None:
+    """Prints sentences as ``echo`` does; on a terminal, lines longer than it is wide are broken between words."""
+    shown = printable(text)
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        shown = "\n".join(_broken(line, width) for line in shown.splitlines())
+    click.echo(shown)
+
+
+def _broken(line: str, width: int) -> str:
+    """A line in lines of that width, of which the others begin below the words of the first; nothing is hyphenated."""
+    hanging = _MARK.match(line)
+    indent = " " * (hanging.end() if hanging is not None else 0)
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def say_damage(record: "RunRecord") -> None:

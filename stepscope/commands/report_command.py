@@ -7,7 +7,7 @@ import click
 from tracker_adapters.atomic_files import write_atomically
 from tracker_adapters.errors import NotARunError
 
-from stepscope.commands.common import echo, one_line_errors, say_damage
+from stepscope.commands.common import echo, echo_prose, one_line_errors, say_damage
 from stepscope.diagnosing.environment_lines import environment_differences, environment_line
 from stepscope.diagnosing.stored_reports import stored_reports
 from stepscope.runs.folders import find_runs
@@ -46,7 +46,8 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
             say_damage(record)
         for report in reports:
             title = f"{short_path(folder)}{f' ({report.title})' if report.title else ''}"
-            echo(f"{title}\n{report.text}" if len(folders) > 1 or len(reports) > 1 or report.rank else report.text)
+            is_one = len(folders) == len(reports) == 1 and not report.rank
+            echo_prose(report.text if is_one else f"{title}\n{report.text}")
             shown += 1
         if reports and where:
             echo(where)
