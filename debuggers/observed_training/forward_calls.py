@@ -137,6 +137,7 @@ class ForwardCalls:
         self._hooks.remove()
         self._first_hooks.remove()
         self._evaluations.stop()
+        self.random.forget_call()
         self._depth = 0
         self.step_ends(looks_closely=self._looks_closely)
 

@@ -59,6 +59,11 @@ class RandomCalls:
             rests = not self._dropouts.dropping and self._dropouts.resting > _modules_that_drop(self._model)
             self._draws += not rests and not torch.equal(before, RandomStates.now(host_only=True).host)
 
+    def forget_call(self) -> None:
+        """Says that a call that may have begun is observed no more."""
+        self._before = None
+        self._dropouts.stop()
+
     @property
     def layers(self) -> tuple[LayerFacts, ...]:
         """The dropouts that are no modules, as of ``functional.dropout``, where the model has no others."""

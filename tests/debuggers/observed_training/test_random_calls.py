@@ -95,6 +95,24 @@ def test_functional_dropout_is_a_layer_with_its_share():
     assert session.evidence().facts.layers[-1] == LayerFacts(name="functional.dropout", kind="Dropout", value=0.8)
 
 
+def test_a_session_that_ends_within_an_evaluation_leaves_torchs_own_functions():
+    net, sessions = Net(lambda net, hidden: ended(sessions, hidden)), []
+    with stepscope.watch(net, torch.optim.SGD(net.parameters(), lr=0.05)) as session, torch.no_grad():
+        net.eval()
+        net(torch.randn(8, 32))
+        assert "dropout" not in vars(functional._VF)
+        sessions.append(session)
+        net(torch.randn(8, 32))
+        assert "dropout" not in vars(functional._VF)
+
+
+def ended(sessions, hidden):
+    assert "dropout" in vars(functional._VF)
+    for session in sessions:
+        session.close()
+    return hidden
+
+
 def test_dropouts_are_counted_while_a_model_evaluates_and_torch_has_its_own_again():
     own = functional._VF.dropout
     rows, counts, other = torch.ones(64, 8), DropoutCalls(), DropoutCalls()
