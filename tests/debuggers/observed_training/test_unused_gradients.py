@@ -2,9 +2,11 @@
 
 import copy
 
+import pytest
 import torch
 from torch import nn
 
+import stepscope
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.observed_training.observer import TrainingObserver
@@ -73,3 +75,31 @@ def test_weights_that_a_loop_restores_at_its_end_are_not_those_of_the_last_step(
 
 def test_weights_that_a_loop_clamps_after_each_step_are_not_replaced():
     assert not facts_of(steps=True, clamps=True).weights_replaced
+
+
+@pytest.mark.parametrize(("every", "ends", "is_replaced"), [(3, False, False), (None, True, True), (3, True, False)])
+@pytest.mark.parametrize("scales", [False, True])
+def test_averaged_weights_that_stand_in_for_evaluations_are_a_habit_and_at_the_end_alone_replaced(
+    every, ends, is_replaced, scales
+):
+    """A scaler on the host steps by itself; an infinite gradient has it leave out a step, which changes nothing."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    averaged = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+    scaler = torch.amp.GradScaler("cpu", enabled=scales)
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(12):
+            optimizer.zero_grad()
+            rows = torch.full((8, 4), float("inf")) if scales and step == 5 else torch.randn(8, 4)
+            scaler.scale(model(rows).square().mean()).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            averaged.update_parameters(model)
+            if every is not None and step % every == 0:
+                kept = copy.deepcopy(model.state_dict())
+                model.load_state_dict(averaged.module.state_dict())
+                model.load_state_dict(kept)
+        if ends:
+            model.load_state_dict(averaged.module.state_dict())
+        assert session.evidence().facts.weights_replaced is is_replaced
