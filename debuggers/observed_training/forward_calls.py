@@ -55,6 +55,8 @@ class ForwardCalls:
             puts out, or inputs that are to be changed.
         counts: Training calls since the last step, and the different batches that they had.
         validations: Counts them.
+        lent: Training calls that were looked at closely in which the model had other weights than between the steps, as
+            by ``torch.func.functional_call``.
         random: Says whether dropout goes on in evaluation.
         mixed: Says whether samples of the last call that was looked at closely are mixed.
         begun_s: When the first training call since the last step began, by ``time.perf_counter``; None before it.
@@ -95,6 +97,8 @@ class ForwardCalls:
         self.mixed = MixedSamples(self._model)
         self.random = RandomCalls(self._model)
         self._evaluations = EvaluationLosses(on_evaluation_loss, isolation, stopwatch)
+        self.lent = 0
+        self._own: torch.Tensor | None = None
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
@@ -147,6 +151,7 @@ class ForwardCalls:
         self._batches, self.counts = [], (0, 0)
         self.begun_s, self.are_of_data = None, True
         self._looks_closely = looks_closely
+        self._own = self._first_weight() if looks_closely else None
         if not looks_closely and len(self._first_hooks):
             self._first_hooks.remove()
         changed = self._entrances.step_ends()
@@ -205,9 +210,13 @@ class ForwardCalls:
             self.sizes.append(tensor.shape[0])
         if not self._looks_closely:
             return
+        self.lent += self._own is not None and self._first_weight() is not self._own
         self.mixed.call_begins(tensor)
         if tensor is not None:
             self._see_first(tensor)
+
+    def _first_weight(self) -> torch.Tensor | None:
+        return None if self._model is None else next(self._model.parameters(), None)
 
     def _see_first(self, tensor: torch.Tensor) -> None:
         """Takes the first tensor of a call that is looked at closely."""

@@ -40,6 +40,12 @@ from debuggers.utils import tensors_in
 _EVAL_MODE = "eval_mode_in_training"
 _FEWEST_LOST = 2
 """Backward passes of a step whose gradients are lost, from which it is no other model that is trained in turn."""
+_FEWEST_LENT = 3
+"""Sampled calls of a model with others' weights from which these are what is trained."""
+_LENT = (
+    "the model was called with weights that are not its own (torch.func.functional_call), and the optimizer holds none "
+    "of its own: how they are trained was not judged"
+)
 _SCHEDULED = 10
 """The step at which the scheduler is looked for."""
 
@@ -230,7 +236,12 @@ class TrainingObserver:
         """
         self._take(waits=waits)
         first = self._first
-        roles = {} if watch is None else parameter_roles(watch, self._invariants, self._tally.steps, self._last_step)
+        is_lent = not self._holds and self.calls.lent >= _FEWEST_LENT
+        roles = (
+            {}
+            if watch is None or is_lent
+            else parameter_roles(watch, self._invariants, self._tally.steps, self._last_step)
+        )
         eval_steps = watch.eval_steps if watch is not None and watch.eval_layers else 0
         dtypes = {dtype_name(one.dtype) for one in self._trained}
         narrow = next((name for name in ("float16", "bfloat16") if name in dtypes), "")
@@ -261,7 +272,11 @@ class TrainingObserver:
                 farthest=None if watch is None or not math.isfinite(watch.farthest) else watch.farthest,
                 weights_replaced=self._unused.has_replaced,
                 invariants=self._invariants.facts(),
-                not_told=(*not_told(self._told, self._losses, self.calls.inputs), *self._tally.not_judged()),
+                not_told=(
+                    *not_told(self._told, self._losses, self.calls.inputs),
+                    *self._tally.not_judged(),
+                    *((_LENT,) if is_lent else ()),
+                ),
                 error=self.error,
                 world_size=world_size(),
             ),

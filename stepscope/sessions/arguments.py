@@ -221,8 +221,9 @@ def _warn_of_strangers(model: torch.nn.Module, optimizer: torch.optim.Optimizer)
         theirs = list(map(id, held_parameters(member)))
         if mine and theirs and mine.isdisjoint(theirs):
             _log.warning(
-                "none of %s's %s is one of the %s's %d: its steps do not train the model; expected an optimizer "
-                "that was made from model.parameters() after the model was complete",
+                "none of %s's %s is one of the %s's %d: its steps do not train the model, unless that is called with "
+                "them (torch.func.functional_call); expected an optimizer that was made from model.parameters() after "
+                "the model was complete",
                 "the optimizer" if len(members) == 1 else f"optimizer[{place}]",
                 counted(len(theirs), "parameters"), type(model).__name__, len(mine),
             )  # fmt: skip

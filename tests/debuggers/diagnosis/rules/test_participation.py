@@ -53,6 +53,27 @@ def test_layers_that_are_made_in_forward_are_never_trained():
     assert "__init__" in cause.advice
 
 
+@pytest.mark.parametrize("calls", ["the optimizer's", "its own", "its own, a copy's are optimised"])
+def test_a_model_that_is_called_with_the_weights_of_the_optimizer_is_trained_by_them(calls):
+    """As in functional training; an optimizer that was made from a copy trains nothing that the model has."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
+    copies = {name: one.detach().clone().requires_grad_() for name, one in model.named_parameters()}
+    optimizer = torch.optim.Adam(model.parameters() if calls == "its own" else copies.values(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(30):
+            rows = torch.randn(32, 6)
+            optimizer.zero_grad()
+            lent = copies if calls == "the optimizer's" else {}
+            outputs = torch.func.functional_call(model, lent, (rows,))
+            torch.nn.functional.mse_loss(outputs, rows[:, :1]).backward()
+            optimizer.step()
+
+    report = session.report()
+    assert bool(report.causes) is calls.endswith("optimised")
+    assert ("weights that are not its own" in report.summary()) is (calls == "the optimizer's")
+
+
 def test_steps_that_change_nothing_do_not_follow_from_large_inputs():
     values = {"update_ratio": 0.0, "total_norm/gradients": 1.0, "inputs/mean": 0.0, "inputs/std": 100.0, "loss": 2.3}
     series = {name: Series(np.arange(STEPS), np.full(STEPS, value)) for name, value in values.items()}
