@@ -5,16 +5,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.derived.first_weights import (
+    DROWNS,
+    all_zero,
+    drowning_biases,
+    has_died,
+    is_rescaled,
+    large_recurrences,
+    moves_alone,
+    off_centre,
+    zero_for_good,
+)
 from debuggers.diagnosis.derived.initial_weights import (
-    RECURRENT,
     USUAL_GAINS,
     entering_first_layer,
-    fan_in,
     gains,
-    is_set,
 )
 from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
-from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO, only_vectors_move
+from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, Facts
 from debuggers.diagnosis.progress import known_baseline, progress_of
@@ -22,18 +30,8 @@ from debuggers.diagnosis.series import Series
 
 LARGEST_GAIN = 5 / 3
 """The largest that torch recommends for one of its activations, that of tanh."""
-RESTORED = 0.3
-"""Standard deviation of a normalisation's outputs from which what entered it was more than its epsilon."""
-DROWNS = 10.0
-"""Times by which biases spread further than what a layer puts out varies from row to row."""
-MOSTLY = 0.9
-"""Share of a layer's units that are dead, or of its outputs that are zero, from which next to nothing passes it."""
 NEARLY_ALL = 0.9
 """Share of a model's elements in weights that are too large, from which one setting has made them so."""
-FEWEST_LOOKS = 10
-"""Sampled steps after which an output that has always been zero is not just about to begin."""
-ONE_SIGN = 1.0
-"""Times their standard deviation by which the mean of weights is off zero that are nearly all of one sign."""
 FAR_OFF = 10.0
 """Times the size of targets from which first outputs are far off them."""
 OFF = 5.0
@@ -42,8 +40,6 @@ STAYED_ABOVE = 0.5
 """Share of the loss of a constant output by which the lowest of one that never came down to it is above it."""
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
-LARGEST_RECURRENCE = 2.5
-"""Gain of weights from state to state from which they are too large: reservoirs, which are not trained, have 1.5."""
 OTHER_SCALE = 10.0
 """Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
 
@@ -84,7 +80,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # what made a gradient infinite needs no large loss
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or _has_died(evidence)):
+        elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or has_died(evidence)):
             pass  # nearly all of the fall is the way to where a usual start begins, or units were lost on it
         elif (
             len(wrong) > 1 and set(gains(facts)) <= set(wrong) and progress.first > 2 * baseline.median(progress.first)
@@ -105,15 +101,6 @@ def _broke_backwards(evidence: Evidence) -> bool:
     return bool(found) and bool(np.isfinite(evidence["loss"].until(found[0].step).values).all())
 
 
-def _has_died(evidence: Evidence) -> bool:
-    """Whether nearly all units of a layer that answered at first are dead at the end."""
-    return any(
-        series.first < 0.5 and series.finite.late().median() >= MOSTLY
-        for series in evidence.of_tensors("dead_units").values()
-        if len(series)
-    )
-
-
 def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float]:
     """Adds parameters whose first values are at a wrong scale; returns their names with the number that says so."""
     facts = evidence.facts
@@ -121,7 +108,7 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
     wrong = {name: gain for name, gain in first.items() if not USUAL_GAINS[0] < gain < USUAL_GAINS[1]}
     last = next(reversed(first), "")  # behind it nothing vanishes: outputs may begin as constant ones
     wrong = {
-        name: gain for name, gain in wrong.items() if gain > 1 or not (name == last or _is_rescaled(evidence, name))
+        name: gain for name, gain in wrong.items() if gain > 1 or not (name == last or is_rescaled(evidence, name))
     }
     if wrong:
         name = max(wrong, key=lambda key: abs(np.log(wrong[key])))
@@ -136,7 +123,7 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
             where=list(wrong)[:5],
         )
     _add_gain_of_all(argument, facts)
-    if large := _large_recurrences(facts, first):
+    if large := large_recurrences(facts, first):
         name = max(large, key=lambda key: large[key])
         wrong |= large
         argument.add(
@@ -146,7 +133,7 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
             since=0,
             where=list(large)[:5],
         )
-    if drowning := _drowning_biases(evidence):
+    if drowning := drowning_biases(evidence):
         name = max(drowning, key=lambda key: drowning[key])
         wrong |= drowning
         argument.add(
@@ -156,7 +143,7 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
             since=0,
             where=list(drowning)[:5],
         )
-    if off := _off_centre(facts):
+    if off := off_centre(facts):
         name = max(off, key=lambda key: off[key])
         wrong |= off
         argument.add(
@@ -166,7 +153,7 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
             since=0,
             where=list(off)[:5],
         )
-    if empty := _all_zero(facts):
+    if empty := all_zero(facts):
         wrong |= dict.fromkeys(empty, 0.0)
         argument.add(
             0.85,
@@ -180,7 +167,7 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
 def _add_zeros(argument: Argument, evidence: Evidence) -> dict[str, float]:
     """Adds weights that can never move, since zeros enter or leave them from the first step on; returns their names."""
     wrong: dict[str, float] = {}
-    if still := _zero_for_good(evidence):
+    if still := zero_for_good(evidence):
         wrong |= dict.fromkeys(still, 0.0)
         argument.add(
             CERTAIN,
@@ -189,7 +176,7 @@ def _add_zeros(argument: Argument, evidence: Evidence) -> dict[str, float]:
             since=0,
             where=still[:5],
         )
-    if bias := _moves_alone(evidence):
+    if bias := moves_alone(evidence):
         wrong[bias] = 0.0
         argument.add(
             STRONG,
@@ -199,23 +186,6 @@ def _add_zeros(argument: Argument, evidence: Evidence) -> dict[str, float]:
             where=[bias],
         )
     return wrong
-
-
-def _moves_alone(evidence: Evidence) -> str:
-    """The bias that has a gradient though no weight ever had one; "" if there is none.
-
-    The gradient of a layer's weights is the product of what enters it and of its bias's gradient. None where a
-    layer puts out the zeros, see ``dead_units``, where float16 may make them, and of inputs that are zero themselves.
-    """
-    facts, gradients = evidence.facts, evidence.of_tensors("gradient_rms")
-    trained = [one for one in facts.parameters if one.role in ("trained", "unchanged")]
-    is_still = only_vectors_move(evidence, FEWEST_LOOKS)
-    zeros = (series.finite for kind in ("dead_units", "output_zeros") for series in evidence.of_tensors(kind).values())
-    are_dead = any(len(one) and one.first > MOSTLY for one in zeros)
-    if not is_still or are_dead or facts.mixed_precision == "float16" or not evidence["inputs/std"].finite.median(0.0):
-        return ""
-    biases = [one.name for one in trained if len(one.shape) == 1 and one.name in gradients]
-    return next((name for name in biases if gradients[name].finite.median(0.0) > 0), "")
 
 
 def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
@@ -231,36 +201,6 @@ def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
         )
 
 
-def _large_recurrences(facts: Facts, first: Mapping[str, float]) -> dict[str, float]:
-    """First weights from state to state of a large gain, which is the largest factor of a step.
-
-    The eigenvalues of random weights lie in a circle of this radius (Girko 1985). Above 1 a net without inputs is
-    chaotic (Sompolinsky et al. 1988); PyTorch's have 0.58, orthogonal ones 1.
-    """
-    kinds = {layer.name: layer.kind for layer in facts.layers}
-    return {
-        name: gain
-        for name, gain in first.items()
-        if ".weight_hh" in f".{name}" and kinds.get(name.rpartition(".")[0], "") in RECURRENT
-        if LARGEST_RECURRENCE < gain < USUAL_GAINS[1]
-    }
-
-
-def _drowning_biases(evidence: Evidence) -> dict[str, float]:
-    """First deviations of the biases of layers, but for the last, that hardly put out anything else.
-
-    The last layer's may be what each output is on average.
-    """
-    varies = evidence.of_tensors("output_batch_std")
-    biases = [one for one in evidence.facts.parameters if one.name.endswith(".bias") and one.role != "frozen"]
-    known = {one.name: (one.std, varies.get(one.name.removesuffix(".bias"))) for one in biases[:-1]}
-    return {
-        name: std
-        for name, (std, series) in known.items()
-        if std > USUAL_GAINS[1] and series is not None and len(series.finite) and std > DROWNS * series.finite.first
-    }
-
-
 def _weigh_inputs(argument: Argument, evidence: Evidence) -> None:
     """Whether inputs decide how large the first outputs are: as they are given, or as the model makes them."""
     spread, enters = evidence["inputs/std"].finite.values, entering_first_layer(evidence)
@@ -268,41 +208,6 @@ def _weigh_inputs(argument: Argument, evidence: Evidence) -> None:
         argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
     elif enters is not None and enters[1] > OTHER_SCALE:
         argument.against(STRONG, f"about {enters[1]:.2g} enters {enters[0]}: that, not its weights, is large")
-
-
-def _is_rescaled(evidence: Evidence, name: str) -> bool:
-    """Whether a normalisation behind a weight brings what it makes small to the usual scale, at first already.
-
-    How small a weight is has no effect on what such a layer puts out, and a branch that is added to another one begins
-    as nearly nothing on purpose.
-    """
-    outputs, layers = evidence.of_tensors("output_std"), evidence.facts.layers
-    places = [place for place, layer in enumerate(layers) if name.startswith(f"{layer.name}.")]
-    behind = layers[places[0] + 1 :] if places else ()
-    return any(
-        "Norm" in layer.kind and layer.name in outputs and outputs[layer.name].first > RESTORED for layer in behind
-    )
-
-
-def _off_centre(facts: Facts) -> dict[str, float]:
-    """The mean of weights times fan_in, where they are nearly all of one sign and add up what enters to far more.
-
-    Inputs behind a rectifier are all of one sign, too: then a sum of n of them grows with n, and not with its root.
-    """
-    kinds = {layer.name: layer.kind for layer in facts.layers}
-    sums = {
-        one.name: abs(one.mean) * fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))
-        for one in facts.parameters
-        if one.name in gains(facts) and abs(one.mean) > ONE_SIGN * one.std
-    }
-    return {name: value for name, value in sums.items() if value > USUAL_GAINS[1]}
-
-
-def _all_zero(facts: Facts) -> list[str]:
-    """The weights of a model of several layers, if all of them are zero at first; a single layer may begin so."""
-    matrices = [one for one in facts.parameters if len(one.shape) > 1 and one.role != "frozen"]
-    is_zero = all(one.is_sampled and not is_set(one) for one in matrices)
-    return [one.name for one in matrices] if len(matrices) > 1 and is_zero else []
 
 
 def _add_reach(argument: Argument, evidence: Evidence) -> None:
@@ -323,27 +228,6 @@ def _add_reach(argument: Argument, evidence: Evidence) -> None:
             f"the first outputs have a standard deviation of {outputs.first:.3g}, targets are of {size:.3g} in size",
             since=int(outputs.steps[0]),
         )
-
-
-def _zero_for_good(evidence: Evidence) -> list[str]:
-    """Layers that are meant to be trained, start with a weight of zeros, and never put out anything else.
-
-    Weights that are to begin as zero, as the last of a residual branch, have a gradient and leave it with the first
-    step.
-    """
-    outputs = evidence.of_tensors("output_std")
-    zero = [
-        one.name.rpartition(".")[0]
-        for one in evidence.facts.parameters
-        if one.name.endswith(".weight") and one.mean == 0 == one.std and one.role in ("trained", "unchanged")
-    ]
-    known = {name: outputs[name] for name in zero if name in outputs and len(outputs[name]) >= FEWEST_LOOKS}
-    means = evidence.of_tensors("output_mean")
-    return [
-        name
-        for name, series in known.items()
-        if not series.values.any() and name in means and not means[name].values.any()
-    ]
 
 
 def _add_first_outputs(argument: Argument, outputs: Mapping[str, Series], *, normalised: bool) -> None:
