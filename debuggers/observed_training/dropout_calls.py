@@ -1,5 +1,6 @@
 """Counts the calls of torch's dropout functions, and those that drop, in one call of a model."""
 
+import sys
 import threading
 from typing import Any
 
@@ -13,6 +14,7 @@ from debuggers.torch_internals.dropout_entries import (
 
 _SHARE_AT, _TRAINING_AT = 1, 2
 """Where among the arguments they are."""
+_FUNCTIONS, _MODULES = "torch.nn.functional", "torch.nn.modules.dropout"
 _changing = threading.RLock()
 _observers: tuple["DropoutCalls", ...] = ()
 _made: dict[str, DropoutEntry] = {}
@@ -22,9 +24,11 @@ _made: dict[str, DropoutEntry] = {}
 class DropoutCalls:
     """What the dropouts of one thread do between ``start`` and ``stop``; nothing of them changes.
 
+    Those of torch's dropout modules do not count, which know by themselves when to rest, nor those with a share of 0.
+
     Attributes:
         resting: Calls that were told to drop nothing, as by ``training=False``.
-        dropping: The others, but for those with a share of 0.
+        dropping: The others.
     """
 
     def __init__(self) -> None:
@@ -52,14 +56,20 @@ class DropoutCalls:
 
     def see(self, share: float, *, training: bool) -> None:
         """Takes a call, of whatever thread."""
-        if threading.get_ident() == self._thread:
+        if share and threading.get_ident() == self._thread:
             self.resting += not training
-            self.dropping += bool(training and share)
+            self.dropping += bool(training)
+
+
+def _is_of_a_module() -> bool:
+    """Whether the function of ``torch.nn.functional`` that this is called in was called by a module of torch's."""
+    caller = sys._getframe(3) if sys._getframe(2).f_globals.get("__name__") == _FUNCTIONS else None
+    return caller is not None and caller.f_globals.get("__name__") == _MODULES
 
 
 def _counted(inner: DropoutEntry) -> DropoutEntry:
     def drop(*arguments: Any, **keywords: Any) -> Any:
-        if len(arguments) > _TRAINING_AT:  # as torch.nn.functional calls it
+        if len(arguments) > _TRAINING_AT and not _is_of_a_module():  # as torch.nn.functional calls it
             for observer in _observers:
                 observer.see(arguments[_SHARE_AT], training=arguments[_TRAINING_AT])
         return inner(*arguments, **keywords)

@@ -228,7 +228,7 @@ class ForwardCalls:
 
     def _end(self, module: torch.nn.Module) -> None:
         self._depth = max(0, self._depth - 1)
-        if not self._depth and not torch.is_grad_enabled():
+        if not self._depth and self.random.is_within_call:  # whatever the model has switched within it
             with self._stopwatch, self._isolation.guard("watching the model's calls"):
                 self.random.call_ends()
 
@@ -240,7 +240,8 @@ class ForwardCalls:
     def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._depth:
             return
-        if module is self._model and not torch.is_grad_enabled() and self.validations.calls:
+        is_evaluated = module is self._model and not torch.is_grad_enabled() and self.validations.calls
+        if is_evaluated and holds_values():  # a graph that is traced would take what is computed here
             with self._stopwatch, self._isolation.guard("looking at the outputs of a validation"):
                 values = next((one for one in tensors_in(output) if is_dense(one) and one.is_floating_point()), None)
                 self._evaluations.call_ends(args, values)

@@ -23,10 +23,10 @@ class RandomCalls:
     """Compares the state of torch's generator on the host around the first calls of a model in evaluation mode.
 
     That numbers are drawn there says little: a variational autoencoder draws its codes. It is dropout where the graph
-    of the training's loss has more masks than the model has dropout modules, which do rest in evaluation. Where more of
-    torch's dropout functions than these are told to rest there, it is something else, such as drawn neighbours. A model
-    that is called with one tensor again and again is left out: its outputs are meant to differ. Draws on a device are
-    not seen.
+    of the training's loss has more masks than the model has dropout modules, which do rest in evaluation. Where the
+    model calls torch's dropout functions itself, and has all of them rest there, it is something else, such as drawn
+    neighbours. A model that is called with one tensor again and again is left out: its outputs are meant to differ.
+    Draws on a device are not seen.
     """
 
     def __init__(self, model: torch.nn.Module | None) -> None:
@@ -56,8 +56,13 @@ class RandomCalls:
         if before is not None:
             self._dropouts.stop()
             self._calls += 1
-            rests = not self._dropouts.dropping and self._dropouts.resting > _modules_that_drop(self._model)
+            rests = self._dropouts.resting > 0 and not self._dropouts.dropping
             self._draws += not rests and not torch.equal(before, RandomStates.now(host_only=True).host)
+
+    @property
+    def is_within_call(self) -> bool:
+        """Whether a call has begun and has not returned."""
+        return self._before is not None
 
     def forget_call(self) -> None:
         """Says that a call that may have begun is observed no more."""

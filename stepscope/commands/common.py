@@ -76,7 +76,7 @@ def echo(text: object, *, err: bool = False) -> None:
 def echo_prose(text: str) -> None:
     """Prints sentences as ``echo`` does; on a terminal, lines longer than it is wide are broken between words."""
     shown = printable(text)
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         width = shutil.get_terminal_size().columns
         shown = "\n".join(_broken(line, width) for line in shown.splitlines())
     click.echo(shown)
@@ -86,7 +86,9 @@ def _broken(line: str, width: int) -> str:
     """A line in lines of that width, of which the others begin below the words of the first; nothing is hyphenated."""
     hanging = _MARK.match(line)
     indent = " " * (hanging.end() if hanging is not None else 0)
-    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, expand_tabs=False
+    )
 
 
 def say_damage(record: "RunRecord") -> None:

@@ -21,7 +21,9 @@ IMBALANCE = 10.0
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
 KNOWN = 0.95
-"""Share of a constant output's loss that is learnt where rows are known by heart."""
+"""Share of a constant output's loss that is learnt where nearly all of it is."""
+FEW_OF_A_CLASS = 10.0
+"""Rows of a class that are too few to learn it from."""
 OF_A_TAIL = 0.3
 """Share of the most frequent class, where another one is so rare, from which the others count; else it is half."""
 
@@ -108,7 +110,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     if not 0 < IMBALANCE * least <= most:
         return argument
     has_a_tail = _comes_again(evidence) and most > FAR_RARER * least and _has_a_class_for_each_row(evidence)
-    if most < (OF_A_TAIL if has_a_tail and not _is_known(evidence) else 0.5):
+    if most < (OF_A_TAIL if has_a_tail and _has_few_rows(evidence, least) else 0.5):
         return argument
     others = 1 - float(evidence["top_predicted_share"].late(3).values.min(initial=1.0))
     if _has_several_labels(evidence) and (most < FAR_RARER * least or others > least / 10):
@@ -197,10 +199,11 @@ def _comes_again(evidence: Evidence) -> bool:
     return seen is not None and seen.each > FEW_VISITS
 
 
-def _is_known(evidence: Evidence) -> bool:
-    """Whether all rows are known by heart, those of rare classes among them."""
-    progress = progress_of(evidence)
-    return progress is not None and progress.learnt > KNOWN
+def _has_few_rows(evidence: Evidence, least: float) -> bool:
+    """Whether the rarest class has a handful of rows, and not nearly everything is learnt all the same."""
+    seen, progress = visits(evidence), progress_of(evidence)
+    is_known = progress is not None and progress.learnt > KNOWN
+    return seen is not None and least * seen.rows < FEW_OF_A_CLASS and not is_known
 
 
 def _has_a_class_for_each_row(evidence: Evidence) -> bool:

@@ -9,7 +9,7 @@ from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.roles import trained_weights
 from debuggers.diagnosis.derived.visits import FAR_ABOVE, MANY_VISITS, MOSTLY_EQUAL, visits
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import progress_of
+from debuggers.diagnosis.progress import constant_level, progress_of
 
 FULL_BATCH_FROM = 64
 """A batch of at least so many rows that comes again and again may be the whole data set."""
@@ -98,7 +98,7 @@ def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -
                 f"{weights:,} weights cannot learn the {wanted:,.0f} targets of a batch by heart: it may be the "
                 "whole data set",
             )
-    elif _may_be_known(rows) and not is_meant and _is_known(evidence) and weights > BY_HEART * wanted:
+    elif _may_be_known(evidence, rows) and not is_meant and _is_known(evidence) and weights > BY_HEART * wanted:
         argument.add(
             0.6,
             f"every batch is the same {rows:.0f} rows, and {weights:,} weights have learnt them by heart",
@@ -152,9 +152,17 @@ def _is_known(evidence: Evidence) -> bool:
     return progress is not None and len(evidence["baseline_loss"]) > 0 and progress.learnt > enough
 
 
-def _may_be_known(rows: float) -> bool:
-    """Whether so many rows that are known by heart are hardly a whole data set: few, or as many as batches have."""
-    return rows < FULL_BATCH_FROM or (rows <= LARGEST_KNOWN and rows in BATCH_SIZES)
+def _may_be_known(evidence: Evidence, rows: float) -> bool:
+    """Whether so many rows that are known by heart are hardly a whole data set: few, or as many as batches have.
+
+    Of a larger batch, a validation with a loss below half of a constant output's shows that others gain, too.
+    """
+    if rows < FULL_BATCH_FROM:
+        return True
+    validation, progress = evidence.validation.finite, progress_of(evidence)
+    level = 0.0 if progress is None else constant_level(evidence, progress)
+    holds = len(validation) > 0 and validation.last < 0.5 * level
+    return rows <= LARGEST_KNOWN and rows in BATCH_SIZES and not holds
 
 
 def _is_meant(evidence: Evidence, rows: float) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
@@ -22,8 +23,6 @@ ENOUGH = 0.9
 """Share of what there is to learn, above which what is not trained is not missed."""
 IDLE = 0.3
 """Standard deviation of a new batch norm's first outputs, below which it has not normalised them."""
-LITTLE_KEPT = 0.1
-"""Share of what there is to learn, below which nobody means to keep the statistics of batch norms as they are."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
 
@@ -187,8 +186,9 @@ def wrong_mode(evidence: Evidence) -> Argument:
     """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
     argument = Argument("wrong_mode")
     facts, progress = evidence.facts, progress_of(evidence)
-    # Statistics that are kept on purpose are those of a model that is good already, or becomes so.
-    keeps = facts.keeps_statistics and not (progress is not None and progress.learnt < LITTLE_KEPT)
+    # Statistics that are kept on purpose are those of the data: what they normalise is of a usual size.
+    learns = progress is None or progress.learnt > ENOUGH
+    keeps = facts.keeps_statistics and (learns or not _put_out_little(evidence))
     if facts.steps and facts.eval_steps > 0.3 * facts.steps and not keeps:
         argument.add(
             0.85, f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps", since=0
@@ -219,6 +219,21 @@ def wrong_mode(evidence: Evidence) -> Argument:
         )
         argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
     return argument
+
+
+def _put_out_little(evidence: Evidence) -> bool:
+    """Whether most batch norms put out far less at first than with the statistics of what enters them.
+
+    As where these come from a few batches of a training that had hardly begun.
+    """
+    outputs = evidence.of_tensors("output_std")
+    scales = {one.name.removesuffix(".weight"): abs(one.mean) for one in evidence.facts.parameters}
+    first = [
+        outputs[layer.name].first / scales[layer.name]
+        for layer in evidence.facts.layers
+        if layer.kind.startswith("BatchNorm") and len(outputs.get(layer.name, ())) and scales.get(layer.name)
+    ]
+    return len(first) > 1 and float(np.median(first)) < IDLE
 
 
 def _idle_norms(evidence: Evidence) -> dict[str, float]:

@@ -92,17 +92,11 @@ def detached_parameters(evidence: Evidence) -> Argument:
     unused = _of_last_blocks(evidence, names)
     root = evidence.facts.model  # its outputs are known by its class, if it has no other layers
     cut = [name for name in names if name not in unused and (not ran or (name.rpartition(".")[0] or root) in ran)]
-    of_layers = bool(cut)
-    cut = cut or [name for name in _of_containers(evidence, names) if name not in unused]
     if cut:
         share = share_of(evidence, cut)
         comes_first = _come_first(evidence, cut)
         weight = (
-            (0.6 if comes_first and share > SMALL else MODERATE)
-            if not ran
-            else CERTAIN
-            if share > SMALL and of_layers
-            else STRONG
+            (0.6 if comes_first and share > SMALL else MODERATE) if not ran else CERTAIN if share > SMALL else STRONG
         )
         seen = "their layers run" if ran else "layers behind them do" if comes_first else "others do"
         argument.add(weight, f"{some_of(cut, 3)} require a gradient and never got one, though {seen}", where=cut)
@@ -138,19 +132,6 @@ def detached_parameters(evidence: Evidence) -> Argument:
         "from values."
     )
     return argument
-
-
-def _of_containers(evidence: Evidence, names: Sequence[str]) -> list[str]:
-    """Parameters of modules whose layers run, of which each is a good part of the model; small ones may be unused."""
-    ran, moving = evidence.of_tensors("output_std"), {one.name for one in evidence.facts.parameters if one.moves}
-    return [
-        name
-        for name in names
-        if share_of(evidence, [name]) > SMALL
-        and name not in moving
-        and any(layer.startswith(name.rpartition(".")[0]) for layer in ran)
-        and not any(layer.name == name.rpartition(".")[0] for layer in evidence.facts.layers)
-    ]
 
 
 def _add_recurrence(argument: Argument, evidence: Evidence) -> None:

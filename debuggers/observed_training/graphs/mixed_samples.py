@@ -120,7 +120,7 @@ class MixedSamples:
             if _scores_of(node) == (positions, rows):
                 return f"attention runs along the first dimension of {(rows, positions)}: batch_first is missing"
             if shape_of(node)[:2] == (rows, positions) and rolls_over_first(node):
-                return f"a roll shifts along the first dimension of {(rows, positions)}"
+                return f"a roll shifts what it is given along the first dimension of {(rows, positions)}"
         return ""
 
     def _may_be_parts(self, batch: int) -> bool:

@@ -25,9 +25,9 @@ def goes_over_batch(node: Any, rows: int) -> str:
         dimensions = saved_value(node, "dim")
         single = isinstance(dimensions, (list, tuple)) and len(dimensions) == 1
         over = single and dimension_of(dimensions[0], len(shape)) == 0
-    elif name == "Roll":
-        shape, what = shape_of(node), "a roll along dimension 0"
-        over = rolls_over_first(node)
+    elif name == "Roll":  # along dimension 0 it may be on purpose, as where samples are mixed
+        shape, what = shape_of(node), "a roll of all elements in a row"
+        over = _dimensions_of(node) == []
     elif name == "NativeLayerNorm":
         shape, what = shape_of(node), "a layer norm over all dimensions"
         over = len(saved_value(node, "normalized_shape") or ()) == len(shape)
@@ -40,8 +40,15 @@ def goes_over_batch(node: Any, rows: int) -> str:
 
 def rolls_over_first(node: Any) -> bool:
     """Whether an operator shifts its operand along its first dimension, and brings what falls off in again."""
-    dimensions = saved_value(node, "dims") if operator(node) == "Roll" else None
-    return isinstance(dimensions, (list, tuple)) and 0 in [dimension_of(one, len(shape_of(node))) for one in dimensions]
+    return operator(node) == "Roll" and _dimensions_of(node) in ([], [0])
+
+
+def _dimensions_of(node: Any) -> list[int | None] | None:
+    """The dimensions along which an operator works, of none if it works on all elements in a row; None if not known."""
+    dimensions = saved_value(node, "dims")
+    if not isinstance(dimensions, (list, tuple)):
+        return None
+    return [dimension_of(one, len(shape_of(node))) for one in dimensions]
 
 
 def joins_samples(node: Any, given: tuple[int, ...]) -> str:

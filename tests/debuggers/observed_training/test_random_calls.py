@@ -30,6 +30,16 @@ def noise(net, hidden):
     return hidden + 0.1 * torch.randn_like(hidden)
 
 
+def with_its_gradient(net, hidden):
+    """As a model of energies, whose forces are a gradient also where it is evaluated."""
+    torch.set_grad_enabled(True)
+    return functional.dropout(hidden, 0.5, net.training)
+
+
+def by_hand(hidden):
+    return hidden * ((torch.rand_like(hidden) > 0.5) * 2.0)
+
+
 NETS = {
     "dropped": lambda: Net(lambda net, hidden: functional.dropout(hidden, 0.5)),
     "by hand": lambda: Net(lambda net, hidden: hidden * (torch.rand_like(hidden) > 0.4) / 0.6),
@@ -38,6 +48,10 @@ NETS = {
     "module and noise": lambda: Net(lambda net, hidden: noise(net, net.parts["drop"](hidden)), drop=nn.Dropout(0.5)),
     "noise": lambda: Net(noise),
     "told, and noise": lambda: Net(lambda net, hidden: noise(net, functional.dropout(hidden, 0.5, net.training))),
+    "told, with its gradient": lambda: Net(with_its_gradient),
+    "dropped, beside one of zero": lambda: Net(
+        lambda net, hidden: by_hand(net.parts["drop"](hidden)), drop=nn.Dropout(0.0)
+    ),
     "dropped, and noise": lambda: Net(lambda net, hidden: noise(net, functional.dropout(hidden, 0.5))),
     "relu": lambda: Net(lambda net, hidden: hidden * (hidden.detach() > 0)),
 }
@@ -60,12 +74,13 @@ def train(net, *, repeats=1, tells=False):
                     for _ in range(repeats):
                         net(others)
                 net.train()
+                assert "dropout" not in vars(functional._VF)
     return [cause.code for cause in session.report().causes]
 
 
 FAST = [
     ("dropped", False), ("by hand", False), ("module and noise", False), ("dropped", True), ("told, and noise", False),
-    ("dropped, and noise", False),
+    ("dropped, and noise", False), ("told, with its gradient", False), ("dropped, beside one of zero", False),
 ]  # fmt: skip
 
 
@@ -79,6 +94,18 @@ FAST = [
 )
 def test_dropout_that_is_no_module_goes_on_in_evaluation(name, tells):
     assert ("wrong_mode" in train(NETS[name](), tells=tells)) is name.startswith("dropped")
+
+
+def test_a_model_is_traced_in_an_evaluation():
+    net, rows = Net(lambda net, hidden: functional.dropout(hidden, 0.5, net.training)), torch.randn(64, 32)
+    with stepscope.watch(net, torch.optim.SGD(net.parameters(), lr=0.05)) as session:
+        functional.cross_entropy(net(rows), torch.zeros(64, dtype=torch.long)).backward()
+        session.step(0.0)
+        net.eval()
+        with torch.no_grad():
+            expected = net(rows)
+            traced = torch.jit.trace(net, rows)
+            assert torch.equal(traced(rows), expected)
 
 
 def test_one_batch_again_and_again_is_meant_to_differ():

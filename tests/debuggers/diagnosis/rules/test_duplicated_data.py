@@ -227,12 +227,13 @@ def test_equal_codes_with_other_targets_are_no_copies(agree, integer, found):
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
-@pytest.mark.parametrize(("rows", "last", "drops", "found"), [
-    (64, 0.15, True, ["duplicated_data"]), (64, 0.15, False, []), (64, 0.3, True, []),
-    (64, 0.02, False, ["duplicated_data"]), (128, 0.02, False, ["duplicated_data"]), (256, 0.02, False, []),
-    (150, 0.02, False, []),
+@pytest.mark.parametrize(("rows", "last", "drops", "validated", "found"), [
+    (64, 0.15, True, None, ["duplicated_data"]), (64, 0.15, False, None, []), (64, 0.3, True, None, []),
+    (64, 0.02, False, None, ["duplicated_data"]), (128, 0.02, False, None, ["duplicated_data"]),
+    (256, 0.02, False, None, []), (150, 0.02, False, None, []),
+    (64, 0.15, True, 0.3, []), (64, 0.15, True, 1.5, ["duplicated_data"]),
 ])  # fmt: skip
-def test_a_large_batch_of_a_usual_size_that_is_known_by_heart_is_no_whole_data_set(rows, last, drops, found):
+def test_a_large_batch_of_a_usual_size_that_is_known_by_heart_is_no_whole_data_set(rows, last, drops, validated, found):
     """Dropout leaves some of the loss, however well rows are known. Of a constant output it is 2.3."""
     layers = (LayerFacts(name="drop", kind="Dropout"),) if drops else ()
     facts = Facts(
@@ -246,4 +247,6 @@ def test_a_large_batch_of_a_usual_size_that_is_known_by_heart_is_no_whole_data_s
     values = {"loss": np.geomspace(2.3, last, 60), "baseline_loss": 2.3, "inputs/batch_size": float(rows),
               "inputs/duplicates": 0.0, "inputs/repeated": 1.0}  # fmt: skip
     series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    if validated is not None:
+        series["validation/loss"] = Series(np.array([20, 40]), np.array([2.0, validated]))
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found

@@ -327,9 +327,22 @@ def _frozen(body, head, beside):
     return "frozen_parameters" in [cause.code for cause in found]
 
 
-@pytest.mark.parametrize(("keeps", "last", "is_one"), [(True, 2.0, False), (True, 2.2, True), (False, 2.0, True)])
-def test_statistics_that_are_kept_are_those_of_a_model_that_learns(keeps, last, is_one):
-    loss, baseline = np.linspace(2.3, last, STEPS), np.full(STEPS, 2.3)
-    series = {name: Series(np.arange(STEPS), one) for name, one in {"loss": loss, "baseline_loss": baseline}.items()}
-    facts = Facts(steps=STEPS, eval_steps=STEPS, keeps_statistics=keeps)
-    assert ("wrong_mode" in [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]) == is_one
+@pytest.mark.parametrize(("keeps", "out", "scale", "last", "is_one"), [
+    (True, 0.9, 1.0, 2.0, False), (True, 0.2, 1.0, 2.0, True), (True, 0.2, 0.5, 2.0, False),
+    (True, 0.2, 1.0, 0.1, False), (False, 0.9, 1.0, 2.0, True),
+])  # fmt: skip
+def test_statistics_that_are_kept_on_purpose_are_those_of_what_enters(keeps, out, scale, last, is_one):
+    """Norms of another training that put out a fifth of their scale, and leave much to learn, normalise nothing."""
+    names = ("0", "1", "2")
+    series = {"loss": np.geomspace(2.3, last, STEPS), "baseline_loss": np.full(STEPS, 2.3)}
+    facts = Facts(
+        steps=STEPS,
+        eval_steps=STEPS,
+        keeps_statistics=keeps,
+        layers=tuple(LayerFacts(name=name, kind="BatchNorm1d") for name in names),
+        parameters=tuple(ParameterFacts(name=f"{name}.weight", shape=(8,), mean=scale, std=0.01) for name in names),
+    )
+    outputs = {name: Series(np.arange(STEPS), np.full(STEPS, out)) for name in names}
+    found = {name: Series(np.arange(STEPS), one) for name, one in series.items()}
+    causes = diagnose(Evidence(series=found, tensors={"output_std": outputs}, facts=facts))
+    assert ("wrong_mode" in [cause.code for cause in causes]) == is_one

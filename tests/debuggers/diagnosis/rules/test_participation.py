@@ -312,23 +312,3 @@ def test_a_small_net_of_several_weights_in_front_is_cut_off_however_far_the_loss
         facts=Facts(steps=STEPS, parameters=parameters),
     )  # fmt: skip
     assert ("detached_parameters" in [cause.code for cause in diagnose(found)]) == is_one
-
-
-@pytest.mark.parametrize(("name", "rows", "moves", "is_one"), [
-    ("directions", 10, False, True), ("head.directions", 10, False, True), ("other.directions", 10, False, False),
-    ("directions", 2, False, False), ("directions", 10, True, False), ("body.0.directions", 10, False, True),
-])  # fmt: skip
-def test_a_weight_of_a_module_whose_layers_run_is_cut_off_where_it_is_no_small_part(name, rows, moves, is_one):
-    """Of 384 others, 60 are 14 % and 12 are 3 %; what moves without a gradient is an average or a code."""
-    facts = Facts(
-        steps=60,
-        layers=(LayerFacts(name="body.0", kind="Linear"), LayerFacts(name="head.out", kind="Linear")),
-        parameters=(
-            ParameterFacts(name="body.0.weight", shape=(6, 64), std=0.07),
-            ParameterFacts(name=name, shape=(rows, 6), std=1.0, role="without_gradient", moves=moves),
-        ),
-    )
-    ran = {layer: Series(np.arange(60), np.ones(60)) for layer in ("body.0", "head.out")}
-    series = {"loss": Series(np.arange(60), np.geomspace(2.3, 0.5, 60))}
-    causes = diagnose(Evidence(series=series, tensors={"output_std": ran}, facts=facts))
-    assert ("detached_parameters" in [cause.code for cause in causes]) == is_one

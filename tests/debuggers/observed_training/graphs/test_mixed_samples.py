@@ -69,7 +69,7 @@ MIXING = {
         lambda x: torch.einsum("hbc,chd->bhd", torch.einsum("bhd,chd->hbc", x, x).softmax(-1), x).mean(1)
     ),
     "a sum over samples": Reader(lambda x: (x + x.transpose(0, 1).unsqueeze(0).sum(-2)).mean(1)),
-    "shifted samples": Reader(lambda x: x.roll(1, 0).mean(1)),
+    "shifted elements": Reader(lambda x: x.roll(1).mean(1)),
     "differences of samples": Reader(lambda x: x.diff(dim=0, prepend=x[:1]).mean(1)),
     "layer norm of a whole batch": Reader(lambda x: functional.layer_norm(x.mean(1), x.mean(1).shape)),
 }
@@ -98,6 +98,7 @@ APART = {
     ),
     "products of a sample's positions": Reader(lambda x: torch.einsum("btd,bsd->bsd", x, x).mean(1)),
     "shifted positions": Reader(lambda x: x.roll((1, 2), (1, 2)).mean(1)),
+    "mixed on purpose": Reader(lambda x: (0.7 * x + 0.3 * x.roll(1, 0)).mean(1)),
     "differences of positions": Reader(lambda x: x.diff(dim=1).mean(1)),
     "a sum over positions first": Reader(lambda x: x.transpose(0, 1).sum(0)),
     "logits of words that are looked up": Reader(
@@ -286,12 +287,12 @@ def test_pictures_in_another_shape_of_each_sample_are_apart():
 class Shifted(nn.Module):
     """Adds what stands one place before."""
 
-    def __init__(self, dim):
+    def __init__(self, *dim):
         super().__init__()
         self.dim = dim
 
     def forward(self, read):
-        return read + read.roll(1, self.dim)
+        return read + read.roll(1, *self.dim)
 
 
 class Tagger(nn.Module):
@@ -310,6 +311,7 @@ TAGGERS = {
     "attention": lambda is_first: nn.TransformerEncoderLayer(FEATURES, 2, 16, batch_first=is_first),
     "recurrence": lambda is_first: nn.GRU(FEATURES, FEATURES, batch_first=is_first),
     "shift": lambda is_first: Shifted(1 if is_first else 0),
+    "shift of all": lambda is_first: Shifted(*([1] if is_first else [])),
 }
 
 
