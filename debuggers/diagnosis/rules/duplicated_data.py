@@ -30,6 +30,8 @@ KNOWN = 0.98
 """Share of a constant output's loss that is learnt where rows are known to the last."""
 KNOWN_WITH_NOISE = 0.9
 """The same where dropout leaves some of the loss, however well rows are known."""
+HOLDS = 0.3
+"""Share of the loss of a constant output below which that of a validation says that what was learnt holds."""
 LARGEST_KNOWN = 128
 """Rows of the largest usual batch that is not taken for the whole data set where it is known by heart."""
 COPIES = 0.9
@@ -133,10 +135,17 @@ def _is_learnt_alone(evidence: Evidence, times: float) -> bool:
     return progress is not None and len(validation) >= 3 and float(np.median(validation[-2:])) > times * progress.last
 
 
+def _holds_for_others(evidence: Evidence) -> bool:
+    """Whether a validation shows that most of what there is to learn holds for other rows."""
+    validation, progress = evidence.validation.finite, progress_of(evidence)
+    return progress is not None and len(validation) > 0 and validation.last < HOLDS * constant_level(evidence, progress)
+
+
 def _are_learnt(evidence: Evidence) -> bool:
     """Whether rows are learnt that a validation's are not."""
     progress = progress_of(evidence)
-    return progress is not None and progress.learnt > 0.5 and _is_learnt_alone(evidence, 3.0)
+    is_alone = _is_learnt_alone(evidence, 3.0) and not _holds_for_others(evidence)
+    return progress is not None and progress.learnt > 0.5 and is_alone
 
 
 def _is_known(evidence: Evidence) -> bool:
@@ -155,14 +164,11 @@ def _is_known(evidence: Evidence) -> bool:
 def _may_be_known(evidence: Evidence, rows: float) -> bool:
     """Whether so many rows that are known by heart are hardly a whole data set: few, or as many as batches have.
 
-    Of a larger batch, a validation with a loss below half of a constant output's shows that others gain, too.
+    Of a larger batch, a validation may show that what was learnt holds for others.
     """
     if rows < FULL_BATCH_FROM:
         return True
-    validation, progress = evidence.validation.finite, progress_of(evidence)
-    level = 0.0 if progress is None else constant_level(evidence, progress)
-    holds = len(validation) > 0 and validation.last < 0.5 * level
-    return rows <= LARGEST_KNOWN and rows in BATCH_SIZES and not holds
+    return rows <= LARGEST_KNOWN and rows in BATCH_SIZES and not _holds_for_others(evidence)
 
 
 def _is_meant(evidence: Evidence, rows: float) -> bool:
