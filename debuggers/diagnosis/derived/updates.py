@@ -18,6 +18,8 @@ ADAPTIVE = ("Adam", "RMSprop", "NAdam", "RAdam", "Lion", "Adagrad", "Adadelta")
 LARGE_RATIO = 0.1
 SMALL_RATIO = 1e-4
 """Outside of these an update ratio is worth telling (TheDeepChecker; DeepDiagnosis: 1e-5 to 0.1)."""
+HEAVY = 5.0
+"""Times that a target of a rare class counts, from which how many a batch has of them decides its loss."""
 ONE_DIRECTION = 0.9
 """Cosine from which gradients of different batches all want the same."""
 STAYED = 0.1
@@ -146,6 +148,8 @@ def setback(evidence: Evidence) -> tuple[int, str] | None:
     """
     progress, ratio, loss = progress_of(evidence), evidence["update_ratio"].finite, evidence["loss"].finite
     if progress is None or len(loss) < 20 or len(ratio) < 8 or progress.failed or progress.lowest < 0:
+        return None
+    if evidence.facts.loss is not None and evidence.facts.loss.positive_weight > HEAVY:  # single rows move the loss
         return None
     early, start = loss.values[1 : max(4, len(loss) // 8)], max(loss.first, progress.first)
     times = float(early.max()) / max(abs(start), 1e-12)

@@ -301,5 +301,5 @@ def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, a
             since=int(evidence["loss"].steps[0]),
         )
     norm = evidence["weight_norm"].finite
-    if are_thrown and len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
+    if are_thrown and not _has_no_start(evidence) and len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
         argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.3g} times their size")

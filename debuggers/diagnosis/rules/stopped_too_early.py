@@ -49,8 +49,8 @@ STILL_FALLS = 0.1
 """Share of a fall that comes in the last third of one that has not ended: three tenths of a straight line's."""
 FALLS_ON = 0.2
 """The same of one that falls on as it did: six tenths of a straight line's."""
-ONE_PASS = 0.95
-"""Times that each row has come up to which many of them have not come at all."""
+NOT_ALL, ONE_PASS = 0.95, 1.5
+"""Times that each row has come up to which many of them have not come at all, or most of them no more than once."""
 BARELY = 0.25
 """Share of a constant output's loss up to which a training that has not come through its rows has more to learn."""
 FEWEST_FALLING = 4
@@ -231,7 +231,7 @@ def _falling_validations(evidence: Evidence, progress: Progress) -> str | None:
 def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
     """What to say of a short training whose rows have come a few times, and that still learns from them; else None.
 
-    One that has not come through its rows once has more to learn from the others, however its loss falls at the end.
+    One that has come through its rows once at most has more to learn, however its loss falls at the end.
     Where the gradients of several batches add up, it is as long as it has batches.
     """
     seen, batches = visits(evidence), progress.points * evidence.facts.backward_passes
@@ -249,5 +249,5 @@ def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
     falls = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < MORE_LEARNT
     if not (falls and each <= _few_visits(evidence)) and not (each < ONE_PASS and progress.learnt_at_end < BARELY):
         return None
-    often = f"{each:.1f} times" if each > ONE_PASS else "less than once on average"
+    often = f"{each:.1f} times" if each > NOT_ALL else "less than once on average"
     return f"after {progress.points} steps each of about {seen.rows:,.0f} rows has come {often}, and {level}"

@@ -113,6 +113,32 @@ def test_a_setback_is_a_missing_warm_up_where_training_begins_slowly_and_else_a_
     assert next(cause.code for cause in diagnose(found)) == first
 
 
+@pytest.mark.parametrize(("counts", "is_one"), [(1.0, True), (50.0, False)])
+def test_a_few_rare_targets_that_count_fifty_times_move_the_loss_by_themselves(counts, is_one):
+    loss = np.concatenate([[0.7, 0.7, 0.8], np.full(12, 4.0), np.geomspace(1.5, 0.4, STEPS - 15)])
+    found = evidence(
+        facts=with_fields(
+            of_loss(kind="bce_with_logits", positive_weight=counts), layers=(LayerFacts(name="fc", kind="Linear"),)
+        ),
+        loss=loss, baseline_loss=np.full(STEPS, 0.7),
+        update_ratio=np.concatenate([[0.3], np.geomspace(0.2, 0.02, STEPS - 1)]),
+        learning_rate=np.full(STEPS, 0.1),
+    )  # fmt: skip
+    assert bool({"learning_rate_too_high", "missing_warmup"} & {cause.code for cause in diagnose(found)}) == is_one
+
+
+@pytest.mark.parametrize(("layers", "is_one"), [(1, False), (2, True)])
+def test_the_weights_of_one_linear_layer_may_grow_from_wherever_they_began(layers, is_one):
+    matrices = [ParameterFacts(name=f"{place}.weight", shape=(6, 6), std=0.2) for place in range(layers)]
+    loss = np.linspace(2.6, 1.9, STEPS)
+    loss[STEPS // 4] = 3.0
+    found = evidence(
+        facts=with_fields(of_loss(), parameters=tuple(matrices)), loss=loss, baseline_loss=np.full(STEPS, 2.6),
+        update_ratio=np.linspace(0.11, 0.03, STEPS), weight_norm=np.linspace(1.8, 11, STEPS),
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("last", "grown", "is_one"), [
     (0.12, 0.4, False), (0.15, 0.4, True), (0.012, 0.21, False), (0.012, 0.19, True),
 ])  # fmt: skip

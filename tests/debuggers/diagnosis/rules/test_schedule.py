@@ -12,7 +12,8 @@ from debuggers.diagnosis.series import Series
 
 @pytest.mark.parametrize(("ratio", "learnt", "optimizer", "start", "is_one"), [
     (0.06, 0.6, "Adam", 1.0, True), (0.04, 0.6, "Adam", 1.0, False), (0.06, 0.98, "Adam", 1.0, False),
-    (0.06, 0.6, "SGD", 1.0, False), (0.06, 0.6, "Adam", 0.1, False),
+    (0.06, 0.6, "SGD", 1.0, False), (0.06, 0.6, "Adam", 0.1, False), (0.7, 0.6, "Adam", 1.0, True),
+    (0.7, 0.98, "Adam", 1.0, False),
 ])  # fmt: skip
 def test_first_steps_of_a_twentieth_are_too_large_for_attention(ratio, learnt, optimizer, start, is_one):
     """Unless the rate rises, or all there is was learnt."""
