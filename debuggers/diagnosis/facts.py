@@ -108,6 +108,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         terms: How many terms that come from the model's outputs are added up; the other attributes are of one of them.
         penalized: Whether there is a term of parameters alone, such as a penalty on weights.
         weighted: Whether classes or single elements have weights of their own.
+        lowers_drawn: Whether a term is log-probabilities of drawn classes times numbers, without a minus sign: those
+            with a positive one become less likely.
         positive_weight: What binary cross entropy multiplies the term of a positive target with, where that is one
             number on the host: its ``pos_weight``.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
@@ -134,6 +136,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     terms: int = 1
     penalized: bool = False
     weighted: bool = False
+    lowers_drawn: bool = False
     positive_weight: float = 1.0
     limit: float = 1.0
     ignored: int | None = None

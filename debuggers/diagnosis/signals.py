@@ -86,6 +86,8 @@ OF_A_STEP: Final = (
     Signal(
         "pairs_left_out", "share of the batch's pairs or scores that a loss with targets of 1 and -1 takes for neither"
     ),
+    Signal("gains/min", "smallest of the numbers that log-probabilities of drawn classes are multiplied with"),
+    Signal("gains/max", "largest of the numbers that log-probabilities of drawn classes are multiplied with"),
     Signal(
         "inputs/duplicates_elsewhere",
         "share of the rows of a batch of at most 256 that equal an earlier one, outside of the class with most of them",

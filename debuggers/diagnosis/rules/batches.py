@@ -20,6 +20,8 @@ CHANGES = 0.1
 _CHOOSE = ("GatherBackward", "IndexBackward")
 SIZES = 2
 """Lengths of batches: that of all, and that of the last one of an epoch."""
+ROUND, HALF = 9, 0.5
+"""Last of the first sampled steps, all of which are sampled, and the share of steps that are most."""
 OFTEN = 0.2
 """Share of rows that come again, from which they are samples."""
 
@@ -58,6 +60,11 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         argument.against(
             STRONG, f"from step {step} on new rows come among those that were known: the data grows, as in a curriculum"
         )
+    elif argument.cause is not None and _is_of_rounds(evidence):
+        argument.against(
+            STRONG,
+            "each batch comes for several steps in a row, and others take its place for good, as rollouts of a policy",
+        )
     argument.advice = (
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
@@ -86,6 +93,19 @@ def _of_the_same_rows(evidence: Evidence) -> bool:
     """Whether each batch has rows of the first one alone: their order says nothing, whatever becomes of the targets."""
     again = evidence["inputs/repeated_rows"].values[1:]
     return len(again) >= FEWEST and bool(again.min() > 0.9)
+
+
+def _is_of_rounds(evidence: Evidence) -> bool:
+    """Whether one whole batch comes at most of the first sampled steps, which follow one another, and new ones later.
+
+    Each is what there is in its round, so that no order of rows could be another.
+    """
+    whole, again = evidence["inputs/repeated"].finite, evidence["inputs/repeated_rows"].finite
+    first = whole.until(ROUND)
+    if len(first) < ROUND or not len(again):
+        return False
+    late = again.values[len(again) // 2 :]
+    return float(np.mean(first.values[1:])) > HALF and float(np.mean(late == 0)) > HALF
 
 
 def _between_several(evidence: Evidence) -> tuple[float, float]:

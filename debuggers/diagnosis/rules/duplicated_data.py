@@ -9,6 +9,7 @@ from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.roles import trained_weights
 from debuggers.diagnosis.derived.visits import FAR_ABOVE, MANY_VISITS, MOSTLY_EQUAL, visits
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import OF_MARGINS
 from debuggers.diagnosis.progress import constant_level, progress_of
 
 FULL_BATCH_FROM = 64
@@ -65,6 +66,8 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.against(STRONG, places)
         elif (kinds := _same_codes(evidence)) is not None:
             argument.against(STRONG, kinds)
+        elif (drawn := _drawn_without_targets(evidence, rows, share)) is not None:
+            argument.against(STRONG, drawn)
     _add_repeated_batches(argument, evidence, rows)
     if argument.cause is None and (drawn := _few_rows(evidence, rows)) is not None:
         argument.add(0.55, drawn)
@@ -226,6 +229,22 @@ def _visited_again(evidence: Evidence, rows: float, share: float) -> str | None:
     return (
         f"equal rows have the same target in {agree.median():.0%} only, and random draws from about {seen.rows:.0f} "
         "repeat as many: they are places that are visited again"
+    )
+
+
+def _drawn_without_targets(evidence: Evidence, rows: float, share: float) -> str | None:
+    """What to say of few rows that a loss of pairs draws again and again; None where it has targets, or of others.
+
+    Partners are drawn with replacement, and each from a class alone, so from no more than half of the rows.
+    """
+    seen, loss = visits(evidence), evidence.facts.loss
+    if seen is None or loss is None or loss.kind not in OF_MARGINS or evidence.facts.targets is not None:
+        return None
+    if seen.each < MANY_VISITS or rows < seen.rows / 4 or share > _drawn_again(max(1.0, seen.rows / 2), rows):
+        return None
+    return (
+        f"the loss draws pairs from about {seen.rows:.0f} rows, {rows:.0f} of them for a batch, in which some come "
+        "several times"
     )
 
 

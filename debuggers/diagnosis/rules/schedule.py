@@ -118,7 +118,12 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 argument.add(
                     0.55, f"units of {name} died: {share.first:.0%} were dead at first, {share.last:.0%} later"
                 )
-        elif adaptive and first > max(LARGE_RATIO, 10 * later) and progress.learnt < LEARNT and argument.cause is None:
+        elif (
+            adaptive
+            and first > max(LARGE_RATIO, 10 * later)
+            and (progress.learnt < 0.5 or (progress.learnt < LEARNT and _attends_at_first(evidence)))
+            and argument.cause is None
+        ):
             argument.add(
                 0.5,
                 f"the first updates change weights by {first:.2g} of their size, later ones, which are sound, by "

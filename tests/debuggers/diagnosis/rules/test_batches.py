@@ -147,3 +147,19 @@ def test_batches_of_one_length_each_have_targets_of_their_own(sorted_too, found)
     lengths = np.random.default_rng(1).integers(4, 12, STEPS)
     means = lengths + NOISE + (3.0 * (np.arange(STEPS) % EPOCH) if sorted_too else 0.0)
     assert codes(targets__mean=means, inputs__length=lengths, **GROUPED) == found
+
+
+@pytest.mark.parametrize(("repeats", "found"), [(1.0, []), (0.0, ["unshuffled_data"])])
+def test_rollouts_take_each_others_place(repeats, found):
+    """A critic learns each for several steps, and the values of the next one are others."""
+    steps = np.r_[np.arange(10), 11 * np.arange(1, 10), 106, 159, 212]
+    again = np.where(steps < 10, repeats, 0.0)
+    values = {
+        "targets/between_batches": np.geomspace(6, 300, len(steps)), "inputs/batch_size": np.full(len(steps), 256.0),
+        "inputs/repeated": again, "inputs/repeated_rows": again,
+    }  # fmt: skip
+    series = {name: Series(steps, one) for name, one in values.items()}
+    series["loss"] = Series(np.arange(220), np.geomspace(100, 1, 220))
+    facts = Facts(steps=220, loss=LossFacts(kind="mse", reduction="mean"))
+    causes = diagnose(Evidence(series=series, facts=facts))
+    assert [cause.code for cause in causes if cause.code == "unshuffled_data"] == found

@@ -250,3 +250,22 @@ def test_a_large_batch_of_a_usual_size_that_is_known_by_heart_is_no_whole_data_s
     if validated is not None:
         series["validation/loss"] = Series(np.array([20, 40]), np.array([2.0, validated]))
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
+
+
+@pytest.mark.parametrize(("kind", "rows", "share", "targets", "found"), [
+    ("hinge", 134, 0.52, False, []), ("hinge", 134, 0.6, False, ["duplicated_data"]),
+    ("mse", 134, 0.52, False, ["duplicated_data"]), ("hinge", 134, 0.52, True, ["duplicated_data"]),
+    ("hinge", 600, 0.52, False, ["duplicated_data"]),
+])  # fmt: skip
+def test_a_loss_of_pairs_draws_few_rows_several_times(kind, rows, share, targets, found):
+    """144 draws of half of 134 rows have 59 different ones: 59 % come again."""
+    values = {"loss": np.geomspace(1, 0.2, 60), "inputs/batch_size": 144.0, "inputs/duplicates": share,
+              "inputs/repeated_rows": 1.0, "inputs/rows_so_far": float(rows)}  # fmt: skip
+    series = {name: Series(np.arange(60), np.broadcast_to(np.float64(one), 60)) for name, one in values.items()}
+    facts = Facts(
+        steps=60,
+        inputs=BatchFacts(shape=(144, 13)),
+        targets=BatchFacts(shape=(144,)) if targets else None,
+        loss=LossFacts(kind=kind, reduction="mean"),
+    )
+    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
