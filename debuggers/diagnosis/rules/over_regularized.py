@@ -12,6 +12,7 @@ from debuggers.diagnosis.derived.other_terms import (
 )
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.relation import FEWEST, is_by_chance
+from debuggers.diagnosis.derived.updates import EARLY, ONE_DIRECTION, late_agreement
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.diagnosis.progress import Progress, constant_level, progress_of
@@ -35,6 +36,8 @@ USUAL_DECAY = 1e-3
 """Weight decay up to which most trainings go well, whatever their optimizer; 1e-4 and 5e-4 are those of papers."""
 NOTHING = 0.01
 """Share of a constant output's loss up to which nothing is learnt."""
+HELD_BELOW = 0.9
+"""Share of what there is to learn, above which a decay has taken little."""
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 
@@ -99,6 +102,8 @@ def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, s
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
         elif _gives_back(evidence, progress):
             argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
+        elif strength and (held := _held_against(evidence, progress)):
+            argument.add(MODERATE, held)
         elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
         if gets_nowhere and not strength and _is_alone(evidence) and is_by_chance(evidence):
@@ -111,6 +116,24 @@ def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, s
             argument.against(
                 STRONG, f"outputs say nothing of their targets, which {shrunk:.0%} of the weights could well do"
             )
+
+
+def _held_against(evidence: Evidence, progress: Progress) -> str:
+    """What to say of gradients that a decay holds up; "" if none are.
+
+    Where there is no more to learn they are small, and noise: here those of different batches agree to the end, are as
+    large as at first, and move nothing.
+    """
+    norms, agree = evidence["total_norm/gradients"].finite, late_agreement(evidence)
+    if len(norms) < 3 * EARLY or agree < ONE_DIRECTION or progress.learnt > HELD_BELOW:
+        return ""
+    first, late = float(np.median(norms.values[:EARLY])), norms.late(3).median()
+    if late < first / 2:
+        return ""
+    return (
+        f"gradients of different batches agree to the end (cosine {agree:.2f}) and are as large as at first, "
+        f"{late:.2g}: what they ask for, the decay takes back"
+    )
 
 
 def _gets_nowhere(progress: Progress) -> bool:

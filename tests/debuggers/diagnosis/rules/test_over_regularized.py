@@ -6,7 +6,7 @@ from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import BatchFacts, Facts, GroupFacts, LayerFacts, ParameterFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, GroupFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -204,3 +204,25 @@ def test_units_that_die_by_small_steps_beside_another_term_are_killed_by_it(shar
     tensors = {"dead_units": {"act": Series(steps, np.r_[0.1, np.full(LONG - 1, share)])}}
     found = diagnose(Evidence(series=series, tensors=tensors, facts=of_loss(kind="mse", terms=terms)))
     assert ("over_regularized" in [cause.code for cause in found]) == is_one
+
+
+@pytest.mark.parametrize(("cosine", "last_norm", "decay", "last", "is_one"), [
+    (0.98, 0.7, 0.5, 0.28, True), (0.5, 0.7, 0.5, 0.28, False), (0.98, 0.2, 0.5, 0.28, False),
+    (0.98, 0.7, 0.0, 0.28, False), (0.98, 0.7, 0.5, 0.05, False),
+])  # fmt: skip
+def test_a_decay_takes_back_what_gradients_that_agree_to_the_end_ask_for(cosine, last_norm, decay, last, is_one):
+    """The weights have shrunk to a quarter, and three quarters were learnt all the same."""
+    steps = np.arange(120)
+    values = {
+        "loss": last + (1.0 - last) * np.exp(-steps / 15), "baseline_loss": np.ones(120),
+        "weight_norm": 1.5 + 4.5 * np.exp(-steps / 20), "gradient_cosine": np.full(120, cosine),
+        "total_norm/gradients": np.linspace(0.8, last_norm, 120), "update_ratio": np.full(120, 0.01),
+    }  # fmt: skip
+    facts = Facts(
+        steps=120,
+        loss=LossFacts(kind="mse", reduction="mean"),
+        groups=(GroupFacts(settings={"lr": 3e-3, "weight_decay": decay}),),
+    )
+    found = {name: Series(steps, one) for name, one in values.items()}
+    causes = diagnose(Evidence(series=found, facts=facts))
+    assert ("over_regularized" in [cause.code for cause in causes]) == is_one
