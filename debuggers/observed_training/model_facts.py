@@ -241,16 +241,30 @@ def scheduler_of(optimizer: torch.optim.Optimizer) -> str:
     return "LRScheduler" if any("initial_lr" in group for group in optimizer.param_groups) else ""
 
 
+_FLAGS = frozenset({
+    "requires_grad", "require_grad", "requires_grads", "required_grad", "requires_gradient", "require_gradient",
+    "requiresGrad", "require_grads", "needs_grad",
+})  # fmt: skip
+"""``requires_grad``, which modules do not have, and how it is misspelt."""
+
+
 def flagged_modules(model: torch.nn.Module) -> list[str]:
     """Returns the modules that were given a ``requires_grad`` of their own, which their parameters do not have.
 
-    The assignment makes a new attribute, and changes no parameter.
+    And modules and parameters that were given one that is not quite spelt so. The assignment makes a new attribute, and
+    changes no parameter.
     """
     found = []
     for name, module in model.named_modules():
-        flag = vars(module).get("requires_grad")
-        if isinstance(flag, bool) and any(one.requires_grad is not flag for one in module.parameters()):
-            found.append(f"{name or type(module).__name__}.requires_grad = {flag}")
+        for attribute in _FLAGS & vars(module).keys():
+            flag = vars(module)[attribute]
+            if isinstance(flag, bool) and any(one.requires_grad is not flag for one in module.parameters()):
+                found.append(f"{name or type(module).__name__}.{attribute} = {flag}")
+    for name, parameter in model.named_parameters():
+        for attribute in _FLAGS & vars(parameter).keys():
+            flag = vars(parameter)[attribute]
+            if isinstance(flag, bool) and parameter.requires_grad is not flag:
+                found.append(f"{name}.{attribute} = {flag}")
     return found
 
 

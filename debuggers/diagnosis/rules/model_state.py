@@ -144,11 +144,11 @@ def _add_switched_off(argument: Argument, evidence: Evidence, names: Sequence[st
     if flag is not None and "= True" in flag.where:
         argument.add(
             0.9,
-            f"{flag.where} was set on the module, which trains nothing: {some_of(names, 3)} are frozen still",
+            f"{flag.where} was set, which trains nothing: {some_of(names, 3)} are frozen still",
             since=flag.first_step,
             where=names[:5],
         )
-        argument.advice = "Call module.requires_grad_(True), which sets the flag of each parameter."
+        argument.advice = "Call module.requires_grad_(True), which sets requires_grad of each parameter."
         return True
     return False
 

@@ -225,16 +225,20 @@ def test_a_new_head_that_is_frozen_with_its_body_was_to_be_trained(deviation, la
     assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
 
 
-@pytest.mark.parametrize(("flag", "codes", "is_found"), [
-    (True, ["frozen_parameters"], True), (False, [], True), (None, [], False),
+@pytest.mark.parametrize(("flag", "on", "codes", "is_found"), [
+    (True, "module", ["frozen_parameters"], True), (False, "module", [], True), (None, "module", [], False),
+    (True, "parameters", ["frozen_parameters"], True), (False, "parameters", [], True),
 ])  # fmt: skip
-def test_a_flag_on_a_module_thaws_nothing_and_freezes_nothing(flag, codes, is_found):
+def test_a_flag_on_a_module_or_a_misspelt_one_thaws_nothing_and_freezes_nothing(flag, on, codes, is_found):
     torch.manual_seed(0)
     body = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU())
     model = torch.nn.Sequential(body, torch.nn.Linear(32, 1))
     body.requires_grad_(flag is not True)
-    if flag is not None:
+    if flag is not None and on == "module":
         body.requires_grad = flag
+    elif flag is not None:
+        for parameter in body.parameters():
+            parameter.require_grad = flag
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     with stepscope.watch(model, optimizer) as session:
         for _ in range(2 * STEPS):
@@ -247,7 +251,8 @@ def test_a_flag_on_a_module_thaws_nothing_and_freezes_nothing(flag, codes, is_fo
     assert [cause.code for cause in report.causes][:1] == codes
     assert ("flags_are_of_parameters" in [finding.kind for finding in report.findings]) == is_found
     if codes:
-        assert report.causes[0].evidence[0].startswith("0.requires_grad = True was set")
+        said = "0.requires_grad = True was set" if on == "module" else "0.0.weight.require_grad = True, 0.0.bias"
+        assert report.causes[0].evidence[0].startswith(said)
 
 
 @pytest.mark.parametrize(
