@@ -89,7 +89,10 @@ def travelled(evidence: Evidence) -> float:
 
 
 def hardly_moved(evidence: Evidence) -> bool:
-    """Whether weights are about where they began after updates of less than the usual size, the more so the smaller."""
+    """Whether updates of less than the usual size come to less than a tenth of the weights' size all together.
+
+    To less than a fifth, if they are of less than half the usual size.
+    """
     typical = evidence["update_ratio"].finite.median(math.inf)
     return typical < HEALTHY_RATIO and travelled(evidence) < (2 if typical < HEALTHY_RATIO / 2 else 1) * STAYED
 

@@ -97,7 +97,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
 
     Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
     times, and a model that predicts hardly any at all. A weight below 1 of positive targets makes them rarer by that
-    factor.
+    factor. Where no class has half of the rows, as in a long tail, the rarest one has to have a handful of rows.
     """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]

@@ -16,11 +16,7 @@ from debuggers.diagnosis.derived.first_weights import (
     off_centre,
     zero_for_good,
 )
-from debuggers.diagnosis.derived.initial_weights import (
-    USUAL_GAINS,
-    entering_first_layer,
-    gains,
-)
+from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, entering_first_layer, gains
 from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
 from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.evidence import Evidence
