@@ -57,10 +57,11 @@ def off_centre(facts: Facts) -> dict[str, float]:
     Inputs behind a rectifier are all of one sign, too: then a sum of n of them grows with n, and not with its root.
     """
     kinds = {layer.name: layer.kind for layer in facts.layers}
+    weights = gains(facts)
     sums = {
         one.name: abs(one.mean) * fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))
         for one in facts.parameters
-        if one.name in gains(facts) and abs(one.mean) > ONE_SIGN * one.std
+        if one.name in weights and abs(one.mean) > ONE_SIGN * one.std
     }
     return {name: value for name, value in sums.items() if value > USUAL_GAINS[1]}
 
