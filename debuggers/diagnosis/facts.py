@@ -36,7 +36,9 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has gradients and belongs to the optimizer, but
     its sampled elements never changed. ``moves`` says that it changes though it is frozen or has no gradient, as those
     of a momentum encoder, which are averages of trained ones; of a training that was killed it is not known. ``rate``
-    is the name of its learning rate's series, if there are several optimizers.
+    is the name of its learning rate's series, if there are several optimizers. ``likeness`` is known of an
+    embedding that requires no gradient and has 64 rows or more: the mean square of the cosines between some of its
+    rows, at most 128, times their length, which is 1 of rows that are drawn independently.
     """
 
     name: str
@@ -50,6 +52,7 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         "trained"
     )
     moves: bool = False
+    likeness: float | None = None
 
 
 class LayerFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
@@ -108,8 +111,6 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         terms: How many terms that come from the model's outputs are added up; the other attributes are of one of them.
         penalized: Whether there is a term of parameters alone, such as a penalty on weights.
         weighted: Whether classes or single elements have weights of their own.
-        lowers_drawn: Whether a term is log-probabilities of drawn classes times numbers, without a minus sign: those
-            with a positive one become less likely.
         positive_weight: What binary cross entropy multiplies the term of a positive target with, where that is one
             number on the host: its ``pos_weight``.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
@@ -136,7 +137,6 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     terms: int = 1
     penalized: bool = False
     weighted: bool = False
-    lowers_drawn: bool = False
     positive_weight: float = 1.0
     limit: float = 1.0
     ignored: int | None = None

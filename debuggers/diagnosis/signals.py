@@ -86,8 +86,6 @@ OF_A_STEP: Final = (
     Signal(
         "pairs_left_out", "share of the batch's pairs or scores that a loss with targets of 1 and -1 takes for neither"
     ),
-    Signal("gains/min", "smallest of the numbers that log-probabilities of drawn classes are multiplied with"),
-    Signal("gains/max", "largest of the numbers that log-probabilities of drawn classes are multiplied with"),
     Signal(
         "inputs/duplicates_elsewhere",
         "share of the rows of a batch of at most 256 that equal an earlier one, outside of the class with most of them",
@@ -108,6 +106,9 @@ OF_A_STEP: Final = (
     ),
     Signal("baseline_loss", "loss of the best constant output, for a loss that is known: entropy, variance or margin"),
     Signal("correlation", "Pearson's correlation of outputs and targets over the batch, for a regression"),
+    Signal(
+        "binary_correlation", "the same of targets of 0 and 1, or of two classes with the difference of their outputs"
+    ),
     Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),
     Signal("descent_cosine", "cosine between sampled elements of the update and of the negative gradient"),
     Signal("decay_cosine", "cosine between sampled elements of the update and of the negative weights"),

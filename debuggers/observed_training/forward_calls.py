@@ -1,5 +1,6 @@
 """Sees how a loop calls its model: what it returns, the size of its batches, and whether a validation runs."""
 
+import operator
 import time
 import weakref
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from debuggers.signals.entrances import Entrances
 from debuggers.signals.modes import evaluates_as_in_training, is_in_training_mode
 from debuggers.signals.single_rows import follows_single_row
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number
+from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number, transforms_are_active
 from debuggers.torch_internals.modules import is_replica
 from debuggers.utils import tensors_in
 
@@ -98,7 +99,7 @@ class ForwardCalls:
         self.random = RandomCalls(self._model)
         self._evaluations = EvaluationLosses(on_evaluation_loss, isolation, stopwatch)
         self.lent = 0
-        self._own: torch.Tensor | None = None
+        self._own: tuple[torch.Tensor, ...] = ()
         self._looks_closely = True
         self._depth = 0
         self._batch: weakref.ref[torch.Tensor] | None = None
@@ -151,7 +152,7 @@ class ForwardCalls:
         self._batches, self.counts = [], (0, 0)
         self.begun_s, self.are_of_data = None, True
         self._looks_closely = looks_closely
-        self._own = self._first_weight() if looks_closely else None
+        self._own = self._weights() if looks_closely else ()
         if not looks_closely and len(self._first_hooks):
             self._first_hooks.remove()
         changed = self._entrances.step_ends()
@@ -177,6 +178,8 @@ class ForwardCalls:
                     self._see_training(args, kwargs)
                 elif self._looks_closely and (tensor := _first_tensor((args, kwargs))) is not None:
                     self._see_first(tensor)
+            elif module is self._model and transforms_are_active() and torch.is_grad_enabled():
+                self._count_lent()
             elif (
                 module is self._model
                 and not torch.is_grad_enabled()
@@ -210,13 +213,19 @@ class ForwardCalls:
             self.sizes.append(tensor.shape[0])
         if not self._looks_closely:
             return
-        self.lent += self._own is not None and self._first_weight() is not self._own
+        self._count_lent()
         self.mixed.call_begins(tensor)
         if tensor is not None:
             self._see_first(tensor)
 
-    def _first_weight(self) -> torch.Tensor | None:
-        return None if self._model is None else next(self._model.parameters(), None)
+    def _weights(self) -> tuple[torch.Tensor, ...]:
+        return () if self._model is None else tuple(self._model.parameters())
+
+    def _count_lent(self) -> None:
+        """Counts a call in which the model has other weights, some or all, than between the steps."""
+        if self._own:
+            weights = self._weights()
+            self.lent += len(weights) != len(self._own) or any(map(operator.is_not, weights, self._own))
 
     def _see_first(self, tensor: torch.Tensor) -> None:
         """Takes the first tensor of a call that is looked at closely."""

@@ -19,6 +19,8 @@ from debuggers.torch_internals.modules import WRAPPED, BatchNorm, Dropout, child
 
 MOST = 1000
 """Parameters, and layers, that are described."""
+FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 64, 128, 256
+"""Rows of a table from which they are compared with each other, and of how many rows and columns some are."""
 _SAMPLED = 512
 _MOST_GROUPS = 64
 _UNSTORED = frozenset(["params", "initial_lr", "param_names"])
@@ -30,18 +32,25 @@ class InitialParameters:
     They may still be on their way from a device.
     """
 
-    def __init__(self, parameters: Parameters, optimizer: torch.optim.Optimizer | None = None) -> None:
-        """Looks at them as they are now; nothing waits for a device."""
+    def __init__(
+        self,
+        parameters: Parameters,
+        optimizer: torch.optim.Optimizer | None = None,
+        tables: Container[str] = (),
+    ) -> None:
+        """Looks at them as they are now, waiting for no device; ``tables`` are the names of embeddings' weights."""
         rates = {} if rounds_of(optimizer) is None else _rates(optimizer)
         self._named = [
             (name, tuple(tensor.shape), dtype_name(tensor.dtype), rates.get(id(tensor), ""))
             for name, tensor in list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]
         ]
-        self._pending = _moments_of(dict(list(zip(parameters.names, parameters.tensors, strict=True))[:MOST]))
+        named = dict(list(zip(parameters.names, parameters.tensors, strict=True))[:MOST])
+        self._pending = _moments_of(named)
+        self._likeness = _likeness_of({name: one for name, one in named.items() if name in tables})
 
     def ready(self) -> bool:
         """Whether they have arrived."""
-        return all(rows.ready() for _, rows in self._pending)
+        return all(rows.ready() for _, rows in (*self._pending, *self._likeness))
 
     def changed(self, parameters: Mapping[str, torch.Tensor]) -> frozenset[str]:
         """Returns the names of those of which the sampled elements are others now; waits for the device."""
@@ -53,7 +62,7 @@ class InitialParameters:
 
         ``moving`` are the names of those that change though they are frozen.
         """
-        moments = _resolved(self._pending)
+        moments, likeness = _resolved(self._pending), _resolved(self._likeness)
         return tuple(
             ParameterFacts(
                 name=name,
@@ -65,6 +74,7 @@ class InitialParameters:
                 is_sampled=name in moments,
                 role=roles.get(name, "trained"),
                 moves=name in moving,
+                likeness=likeness[name][0] if name in likeness else None,
             )
             for name, shape, dtype, rate in self._named
         )
@@ -87,6 +97,24 @@ def _moments_of(parameters: Mapping[str, torch.Tensor]) -> _Pending:
         )
         for named in by_device.values()
     ]
+
+
+@torch.no_grad()
+def _likeness_of(tables: Mapping[str, torch.Tensor]) -> _Pending:
+    """The mean square of the cosines between rows, times their length, of tables that require no gradient."""
+    found: _Pending = []
+    for name, table in tables.items():
+        if table.requires_grad or not _is_sampled(table):
+            continue
+        values: torch.Tensor = plain_tensor("parameter", table)
+        if values.ndim != 2 or len(values) < FEWEST_ROWS or is_freed(values):
+            continue
+        some = values[:: -(-len(values) // MOST_ROWS), :MOST_COLUMNS].double()
+        rows = torch.nn.functional.normalize(some)
+        squares = (rows @ rows.T).square()
+        likeness = (squares.sum() - squares.trace()) * rows.shape[1] / (len(rows) * (len(rows) - 1))
+        found.append(([name], DeferredTensor(likeness.reshape(1, 1))))
+    return found
 
 
 def _resolved(pending: _Pending) -> dict[str, list[float]]:
@@ -127,8 +155,9 @@ class FirstFacts:
 
     def look(self) -> None:
         """Looks at the model and the optimizer as they are now."""
-        self.initial = InitialParameters(self._parameters, self._optimizer)
         self.layers = layer_facts(self._model)
+        tables = {f"{layer.name}.weight" for layer in self.layers if layer.kind.startswith("Embedding")}
+        self.initial = InitialParameters(self._parameters, self._optimizer, tables)
         self.acts_by_mode = any(layer.kind.startswith(("Dropout", "BatchNorm")) for layer in self.layers)
         self.groups = () if self._optimizer is None else group_facts(self._optimizer)
 
@@ -164,15 +193,20 @@ class FirstFacts:
         return self.initial is None or self.initial.ready()
 
 
+def _is_sampled(parameter: torch.Tensor) -> bool:
+    """Whether there are elements to take."""
+    if parameter.is_meta or not parameter.is_floating_point() or parameter.layout is not torch.strided:
+        return False
+    return not torch.nn.parameter.is_lazy(parameter) and parameter.numel() > 0
+
+
 @torch.no_grad()
 def _sample(parameter: torch.Tensor) -> torch.Tensor | None:
     """Evenly spread elements in float64; None where there are none to take."""
-    if parameter.is_meta or not parameter.is_floating_point() or parameter.layout is not torch.strided:
-        return None
-    if torch.nn.parameter.is_lazy(parameter):
+    if not _is_sampled(parameter):
         return None
     values: torch.Tensor = plain_tensor("parameter", parameter)
-    if not values.numel() or is_freed(values):
+    if is_freed(values):
         return None
     return values.detach().flatten()[:: max(1, values.numel() // _SAMPLED)].double()
 
@@ -243,29 +277,35 @@ def scheduler_of(optimizer: torch.optim.Optimizer) -> str:
 
 _FLAGS = frozenset({
     "requires_grad", "require_grad", "requires_grads", "required_grad", "requires_gradient", "require_gradient",
-    "requiresGrad", "require_grads", "needs_grad",
+    "requiresGrad", "require_grads",
 })  # fmt: skip
 """``requires_grad``, which modules do not have, and how it is misspelt."""
 
 
 def flagged_modules(model: torch.nn.Module) -> list[str]:
-    """Returns the modules that were given a ``requires_grad`` of their own, which their parameters do not have.
+    """Returns the modules that were given a ``requires_grad`` of their own, which none of their parameters has.
 
     And modules and parameters that were given one that is not quite spelt so. The assignment makes a new attribute, and
-    changes no parameter.
+    changes no parameter. A module some of whose parameters are as it says may mean something else by it.
     """
     found = []
     for name, module in model.named_modules():
-        for attribute in _FLAGS & vars(module).keys():
-            flag = vars(module)[attribute]
-            if isinstance(flag, bool) and any(one.requires_grad is not flag for one in module.parameters()):
-                found.append(f"{name or type(module).__name__}.{attribute} = {flag}")
+        if not _FLAGS.isdisjoint(vars(module)):
+            found += _flags_against(name or type(module).__name__, module, list(module.parameters()))
     for name, parameter in model.named_parameters():
-        for attribute in _FLAGS & vars(parameter).keys():
-            flag = vars(parameter)[attribute]
-            if isinstance(flag, bool) and parameter.requires_grad is not flag:
-                found.append(f"{name}.{attribute} = {flag}")
+        if not _FLAGS.isdisjoint(vars(parameter)):
+            found += _flags_against(name, parameter, [parameter])
     return found
+
+
+def _flags_against(name: str, flagged: object, parameters: list[torch.nn.Parameter]) -> list[str]:
+    """What is set to other than what all the parameters have."""
+    flags = {attribute: vars(flagged)[attribute] for attribute in sorted(_FLAGS & vars(flagged).keys())}
+    return [
+        f"{name}.{attribute} = {flag}"
+        for attribute, flag in flags.items()
+        if isinstance(flag, bool) and parameters and all(one.requires_grad is not flag for one in parameters)
+    ]
 
 
 def frozen_batch_norms(model: torch.nn.Module) -> list[str]:

@@ -71,7 +71,7 @@ def agreement(aligned: Aligned, loss_kind: str) -> Statistics:
 
 def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
     if aligned.by_class:
-        return _of_classes(aligned.outputs.argmax(1), aligned.targets)
+        return _of_classes(aligned.outputs.argmax(1), aligned.targets) | _of_two(aligned.outputs, aligned.targets)
     outputs, targets = aligned.outputs.double(), aligned.targets.double()
     binary = ((targets == 0) | (targets == 1)).all()
     between = ((outputs >= 0) & (outputs <= 1)).all()
@@ -88,7 +88,9 @@ def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
         "minority_accuracy": torch.where(binary, found_of_them, torch.nan),
     }
     if len(outputs) > 1:
-        found["correlation"] = torch.where(binary, torch.nan, _correlation(outputs, targets))
+        related = _correlation(outputs, targets)
+        found["correlation"] = torch.where(binary, torch.nan, related)
+        found["binary_correlation"] = torch.where(binary, related, torch.nan)
     return found
 
 
@@ -110,6 +112,14 @@ def _of_classes(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, tor
         "top_predicted_share": runs.amax() / len(runs),
         "minority_accuracy": found_of_them,
     }
+
+
+def _of_two(outputs: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The correlation of one of two classes with what its output exceeds the other one's by."""
+    if outputs.shape[1] != 2 or len(outputs) < 2:
+        return {}
+    related = _correlation((outputs[:, 1:] - outputs[:, :1]).double(), targets[:, None].double())
+    return {"binary_correlation": torch.where((targets == IGNORED).any(), torch.nan, related)}
 
 
 def _frequencies(classes: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

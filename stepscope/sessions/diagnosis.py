@@ -180,11 +180,7 @@ class SessionDiagnosis:
         if self.signals is not None:
             shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
             classes = shape[1] if len(shape) > 1 else 0
-            least, most = view.gains or (None, None)
-            pairs = {
-                "order": view.order, "tie": view.tie, "pairs_left_out": view.left_out, "gains/min": least,
-                "gains/max": most,
-            }  # fmt: skip
+            pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}
             # A loop may call the model for something else, too: the loss's own call is what its targets belong to.
             outputs = None if view.targets is None else view.outputs
             self.signals.batch(

@@ -15,6 +15,10 @@ WITHIN = 3.0
 """Standard errors that a sample's mean and deviation are from those that it was drawn with, at most."""
 SAMPLED = 512
 """Elements of a weight, about, of which its mean and deviation are known."""
+_OF_TORCH = (0.95, 1.5)
+"""Standard deviation of an embedding that PyTorch has drawn, after a training of any length."""
+MOST_ROWS = 128
+"""Rows of a table that are compared with each other."""
 _SCHEMES = ("torch", "xavier", "normal")
 _CLOSENESS = {"torch": 0.25, "xavier": 0.1}
 """Shares by which a weight's spread may differ from that of an initialisation where its sample is not asked for."""
@@ -111,9 +115,19 @@ def untouched(evidence: Evidence) -> list[str]:
     """The frozen weights, where each of them is as a usual initialisation draws it: nothing ever trained them; else [].
 
     Of what another training left, hardly a weight has the mean and the deviation that it was drawn with. A single small
-    one may have them by chance, because a sample of few elements has large errors.
+    one may have them by chance, because a sample of few elements has large errors. The scale of a normalisation is not
+    drawn: any other than 1 was trained.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    scales = [
+        one
+        for one in evidence.facts.parameters
+        if one.role == "frozen" and one.is_sampled and one.name.endswith(".weight") and len(one.shape) == 1
+    ]
+    if any(
+        "Norm" in kinds.get(one.name.removesuffix(".weight"), "") and (one.mean, one.std) != (1, 0) for one in scales
+    ):
+        return []
     frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
     named = [(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen]
     are_new = any(all(_is_drawn(one, kind, scheme) for one, kind in named) for scheme in _SCHEMES)
@@ -141,6 +155,30 @@ def drawn_alike(evidence: Evidence) -> list[str]:
         for one in frozen
     )
     return [one.name for one in frozen] if are_one else []
+
+
+def unrelated_rows(evidence: Evidence) -> list[str]:
+    """The frozen embeddings, where the rows of each are no more alike than vectors that are drawn; else [].
+
+    The square of a cosine of two random vectors of d numbers is 1/d on average, and deviates by √2 times that. A
+    training moves rows together, and apart along few directions: words that are used alike come to be alike. PyTorch's
+    own begin with a deviation of 1, which is so much that a short training may leave them as unrelated as they were.
+    """
+    tables = [one for one in evidence.facts.parameters if one.role == "frozen" and not one.moves and one.likeness]
+    are_drawn = all(
+        abs(one.likeness - 1) < WITHIN * np.sqrt(2 / _pairs(one.shape[0]))
+        and not _OF_TORCH[0] < one.std < _OF_TORCH[1]
+        and abs(one.mean) * np.sqrt(min(SAMPLED, int(np.prod(one.shape)))) < WITHIN * one.std
+        for one in tables
+        if one.likeness is not None
+    )
+    return [one.name for one in tables] if are_drawn else []
+
+
+def _pairs(rows: int) -> int:
+    """How many pairs of rows ``likeness`` is the mean of."""
+    some = -(-rows // -(-rows // MOST_ROWS))
+    return some * (some - 1) // 2
 
 
 def _is_drawn(one: ParameterFacts, kind: str, scheme: str) -> bool:

@@ -26,9 +26,9 @@ def explains(evidence: Evidence) -> bool:
     return len(late) >= FEWEST and late.median() > max(0.5, CHANCE / math.sqrt(drawn))
 
 
-def late_correlation(evidence: Evidence) -> tuple[float, float] | None:
+def late_correlation(evidence: Evidence, name: str = "correlation") -> tuple[float, float] | None:
     """Returns the mean correlation of late batches, and up to which it may be chance; None where it is not known."""
-    known, rows = evidence["correlation"].finite.values, evidence["inputs/batch_size"].finite.values
+    known, rows = evidence[name].finite.values, evidence["inputs/batch_size"].finite.values
     late = known[-max(FEWEST, len(known) // 3) :]
     if len(late) < FEWEST or not len(rows):
         return None
@@ -48,16 +48,23 @@ def hits(evidence: Evidence) -> tuple[float, float] | None:
     return (late, share) if late > share + CHANCE * binomial_deviation(evidence, share, len(last)) else None
 
 
+def ordered_classes(evidence: Evidence) -> float | None:
+    """Returns the correlation of two classes with their outputs in late batches, if it is no chance; else None."""
+    related = late_correlation(evidence, "binary_correlation")
+    return related[0] if related is not None and related[0] > CHANCE / 2 * related[1] else None
+
+
 def is_by_chance(evidence: Evidence) -> bool | None:
     """Whether outputs tell their targets no better than chance: by their accuracy, or by their correlation.
 
-    The best outputs are constant then, by any loss.
+    The best outputs are constant then, by any loss. Those of two classes may tell much of a rare one that is never the
+    likelier of the two.
 
     Returns:
         None where neither is known. The accuracy of a single step is that of an untrained model.
     """
     if len(evidence["accuracy"].finite) >= FEWEST and len(evidence["targets/top_share_so_far"]):
-        return hits(evidence) is None
+        return hits(evidence) is None and ordered_classes(evidence) is None
     related = late_correlation(evidence)
     return None if related is None else abs(related[0]) < related[1]
 

@@ -20,6 +20,7 @@ from debuggers.diagnosis.derived.relation import (
     is_by_chance,
     late_correlation,
     learnt_of_new_rows,
+    ordered_classes,
     reconstructs,
 )
 from debuggers.diagnosis.derived.roles import trained_weights
@@ -33,7 +34,7 @@ from debuggers.diagnosis.derived.updates import (
     late_agreement,
     travelled,
 )
-from debuggers.diagnosis.derived.visits import FEW_ROWS, MANY_VISITS, Visits, visits
+from debuggers.diagnosis.derived.visits import FEW_ROWS, FEW_VISITS, MANY_VISITS, Visits, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
@@ -122,7 +123,7 @@ def _add_steps(argument: Argument, evidence: Evidence, *, near: bool) -> None:
 def _add_hits(argument: Argument, evidence: Evidence) -> None:
     """Whether outputs hit their targets more often than chance, or vary with them."""
     accuracy, top = evidence["accuracy"].finite, evidence["targets/top_share_so_far"]
-    related, pairs = late_correlation(evidence), order_of_pairs(evidence)
+    related, pairs, seen = late_correlation(evidence), order_of_pairs(evidence), visits(evidence)
     if pairs is not None:
         first, late, deviation = pairs
         if max(abs(first - 0.5), abs(late - 0.5)) > CHANCE * deviation:
@@ -138,6 +139,8 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
     elif len(accuracy) >= FEWEST and len(top):
         if (hit := hits(evidence)) is not None:
             argument.against(STRONG, f"the accuracy is {hit[0]:.0%}, above the {hit[1]:.0%} of the most frequent class")
+        elif (ordered := ordered_classes(evidence)) is not None and (seen is None or seen.each <= FEW_VISITS):
+            argument.against(STRONG, f"outputs go with the two classes: their correlation is {ordered:.2f}, no chance")
         elif (late := float(np.mean(accuracy.late().values))) < 1.3 * top.last:
             argument.add(MODERATE, f"the accuracy is {late:.0%}; the most frequent class has {top.last:.0%}")
     elif argument.cause is not None and related is not None and is_by_chance(evidence):

@@ -82,7 +82,6 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             if (progress is not None and progress.fell > 0 and progress.first < 0) or (progress and progress.last < 0):
                 argument.add(MODERATE, "while the loss falls")
     _add_likelihood(argument, loss, progress)
-    _add_policy(argument, evidence, loss)
     _add_reversal(argument, evidence)
     _add_correlation(argument, evidence, loss)
     _add_dive(argument, evidence, loss)
@@ -146,23 +145,6 @@ def _add_likelihood(argument: Argument, loss: LossFacts, progress: Progress | No
             0.85,
             "the loss is a mean of logarithms of probabilities, without a minus sign: what falls from "
             f"{progress.first:.3g} to {progress.last:.3g} is the likelihood",
-        )
-
-
-def _add_policy(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
-    """A policy's gradient without its minus sign, where its gains are compared with what is usual.
-
-    Of gains of one sign nothing is said: they may be costs, or negative already.
-    """
-    least, most = evidence["gains/min"].finite, evidence["gains/max"].finite
-    if not loss.lowers_drawn or min(len(least), len(most)) < FEWEST:
-        return
-    low, high = float(np.median(least.values[:FEWEST])), float(np.median(most.values[:FEWEST]))
-    if low < 0 < high:
-        argument.add(
-            0.6,
-            f"log-probabilities of what was drawn are multiplied with numbers from {low:.2g} to {high:.2g} and made "
-            "small, without a minus sign: what has a positive one, as a reward above the usual, becomes less likely",
         )
 
 

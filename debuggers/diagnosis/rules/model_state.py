@@ -7,7 +7,13 @@ import numpy as np
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.initial_weights import drawn_alike, fresh_weights, new_behind_trained, untouched
+from debuggers.diagnosis.derived.initial_weights import (
+    drawn_alike,
+    fresh_weights,
+    new_behind_trained,
+    unrelated_rows,
+    untouched,
+)
 from debuggers.diagnosis.derived.roles import ALL, share_of, with_role
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, travelled
 from debuggers.diagnosis.evidence import Evidence
@@ -23,6 +29,8 @@ ENOUGH = 0.9
 """Share of what there is to learn, above which what is not trained is not missed."""
 IDLE = 0.3
 """Standard deviation of a new batch norm's first outputs, below which it has not normalised them."""
+HALF = 0.5
+"""Share of what there is to learn, above which tables of random vectors may be enough."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
 
@@ -59,6 +67,7 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     argument.add(weight, text, since=0, where=names)
     random = untouched(evidence)
     is_random = share_of(evidence, random) > SOME and set(random) <= set(names) and not _make_do(evidence, progress)
+    drawn, told = _drawn_tables(evidence, progress, still=bool(still))
     if is_random:
         argument.add(
             0.55,
@@ -66,18 +75,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
             "has ever trained them",
             where=random,
         )
-    elif (
-        progress.learnt < LITTLE
-        and not still
-        and share_of(evidence, drawn := drawn_alike(evidence)) > SOME
-        and set(drawn) <= set(names)
-    ):
-        argument.add(
-            0.55,
-            f"the {len(drawn)} frozen tables have a mean of 0 and one standard deviation, to within the errors of a "
-            "sample, as if drawn at random",
-            where=drawn,
-        )
+    elif drawn and set(drawn) <= set(names):
+        argument.add(0.55, told, where=drawn)
     elif fresh and share_of(evidence, fresh) > SOME:
         argument.add(
             weight,
@@ -116,6 +115,19 @@ def _add_new(argument: Argument, evidence: Evidence, progress: Progress, matrice
         where=[new],
     )
     return True
+
+
+def _drawn_tables(evidence: Evidence, progress: Progress, *, still: bool) -> tuple[list[str], str]:
+    """Frozen tables that look drawn at random, and why, where little or not much was learnt; ([], "") if none do."""
+    drawn = drawn_alike(evidence)
+    if progress.learnt < LITTLE and not still and share_of(evidence, drawn) > SOME:
+        text = "have a mean of 0 and one standard deviation, to within the errors of a sample, as if drawn at random"
+        return drawn, f"the {len(drawn)} frozen tables {text}"
+    drawn = unrelated_rows(evidence)
+    if progress.learnt < HALF and share_of(evidence, drawn) > SOME:
+        text = "no more alike than vectors that are drawn at random: nothing has ever trained them"
+        return drawn, f"the rows of {some_of(drawn, 3)} are frozen and {text}"
+    return [], ""
 
 
 def _others_stand(evidence: Evidence) -> tuple[float, str]:

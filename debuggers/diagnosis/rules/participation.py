@@ -202,11 +202,15 @@ def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:
 def _new_in_front(evidence: Evidence, names: Sequence[str]) -> list[str]:
     """Weights that nothing trained, are a model's first ones, and fit to the first trained weight; [] if none is such.
 
-    A pretrained body may run without gradients on purpose. What is not used at all need not fit.
+    A pretrained body may run without gradients on purpose. What is not used at all need not fit. Behind convolutions,
+    each channel has as many features as places.
     """
     weights = [one for one in evidence.facts.parameters if one.role != "frozen" and len(one.shape) > 1]
     front = [one.name for one in weights if one.name in names]
     if not front or not _come_first(evidence, names) or front != fresh_weights(evidence, "without_gradient"):
         return []
     behind = weights[len(front) :]
-    return front if behind and behind[0].shape[1] == weights[len(front) - 1].shape[0] else []
+    if not behind:
+        return []
+    puts_out, takes = weights[len(front) - 1].shape, behind[0].shape[1]
+    return front if takes == puts_out[0] or (len(puts_out) > 2 and takes % puts_out[0] == 0) else []

@@ -27,7 +27,6 @@ class Term:
         difference_sign: 1 where ``comparison`` saved outputs minus targets, -1 for the opposite, 0 for neither.
         shape: The shape of that difference, else ().
         weighted: Whether single elements are multiplied with weights of their own.
-        is_drawn: Whether it is log-probabilities that are picked, times such weights, as those of a policy's choices.
         paired: The shape of what an operator combined with a constant so that each of its elements met each of the
             constant's, else ().
         margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
@@ -42,7 +41,6 @@ class Term:
     difference_sign: int = 0
     shape: tuple[int, ...] = ()
     weighted: bool = False
-    is_drawn: bool = False
     paired: tuple[int, ...] = ()
     margin: Margin | None = None
     contrast: Contrast | None = None

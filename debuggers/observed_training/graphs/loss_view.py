@@ -13,7 +13,6 @@ from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
 from debuggers.observed_training.graphs.graph_nodes import (
     PASSING,
-    constant_operand,
     is_leaf,
     number_on_host,
     operands,
@@ -51,8 +50,6 @@ class LossView:
         tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
         is_only_comparison: Whether one of its terms alone is of a known kind, and the model has one output: what a
             critic's error is compared with is not known to belong to the first of several.
-        gains: The smallest and the largest of what log-probabilities of drawn classes are multiplied with, each 0-d;
-            None for others.
         left_out: Of one with targets of 1 and -1, the share of scores whose target is 0, and of one with pairs of two
             kinds, the share that belongs to none or both, 0-d; None if that is meant.
     """
@@ -67,7 +64,6 @@ class LossView:
     order: torch.Tensor | None = None
     tie: torch.Tensor | None = None
     left_out: torch.Tensor | None = None
-    gains: tuple[torch.Tensor, torch.Tensor] | None = None
     is_only_comparison: bool = True
 
 
@@ -114,12 +110,7 @@ def loss_view(
         with quiet_computation(loss.device.type):
             order = contrasts.order_of(main.contrast, {} if values is None else values)
             view = replace(view, order=order, left_out=contrasts.left_out(main.contrast))
-    drawn = next((term for term in terms if term.is_drawn), None)
-    if drawn is not None:
-        view = replace(view, gains=_gains_of(drawn))
-    facts = replace_facts(
-        view.facts, terms=len(terms), penalized=found.penalized, lowers_drawn=drawn is not None and drawn.factor < 0
-    )
+    facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
     facts = replace_facts(facts, broadcast=facts.broadcast or any(_is_paired(term) for term in terms))
     kinds = {term.kind: term for term in reversed(known)}
     away = any(term.kind == "cosine" and term.factor < 0 for term in known)
@@ -188,17 +179,6 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         targets = _unexpanded(targets)
     held = values.get(node_number(below[-1])) if values and compares_outputs else None
     return LossView(facts, targets, difference, sign, compares_outputs, held)
-
-
-def _gains_of(term: Term) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The extremes of what the elements of a term are multiplied with."""
-    constants = (constant_operand(node) for node in term.nodes if operator(node) == "Mul")
-    weights = next((one for one in constants if isinstance(one, torch.Tensor) and one.ndim and one.numel()), None)
-    if weights is None or weights.is_complex():
-        return None
-    with quiet_computation(weights.device.type):
-        least, most = weights.detach().aminmax()
-    return least, most
 
 
 def _is_spread(node: Any, shape: tuple[int, ...], outputs: Container[int]) -> bool:

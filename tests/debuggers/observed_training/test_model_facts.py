@@ -39,3 +39,19 @@ def test_frozen_parameters_that_follow_others_are_known():
     session.close()
     assert [one.name for one in facts.parameters if one.moves] == ["key.weight", "key.bias"]
     assert [one.name for one in facts.parameters if one.role == "frozen"][2:] == ["old.weight", "old.bias"]
+
+
+@pytest.mark.parametrize(("rows", "expected"), [
+    (torch.eye(8).repeat(8, 1), 8 * 7 / 63),  # 64 rows in 8 directions: of a row's 63 others, 7 are its own
+    (torch.ones(64, 8), 8.0),
+    (torch.randn(1000, 300, generator=torch.Generator().manual_seed(0)), 1.0),
+    (torch.ones(63, 8), None),
+])  # fmt: skip
+def test_rows_of_frozen_tables_are_compared_with_each_other(rows, expected):
+    tables = nn.ModuleList(nn.Embedding.from_pretrained(rows, freeze=freeze) for freeze in (True, False))
+    frozen, trained = InitialParameters(Parameters(tables), tables=["0.weight", "1.weight"]).facts({})
+    unasked = InitialParameters(Parameters(tables)).facts({})
+
+    assert frozen.likeness == (expected if expected is None else pytest.approx(expected, rel=0.05))
+    assert trained.likeness is None
+    assert [one.likeness for one in unasked] == [None, None]

@@ -66,6 +66,20 @@ def test_values_have_a_correlation_and_no_accuracy():
     assert constant["correlation"] != constant["correlation"]
 
 
+@pytest.mark.parametrize("signed", [1, -1])
+def test_two_classes_have_a_correlation_with_what_tells_them_apart(signed):
+    """Also where one of them is never the likelier one, so that the accuracy says nothing."""
+    classes = torch.tensor([0, 0, 0, 0, 1, 1])
+    scores = signed * torch.where(classes == 1, -1.0, -3.0)
+    expected = pytest.approx(signed)
+
+    assert accuracy(torch.stack([torch.zeros(6), scores], 1), classes)["binary_correlation"] == expected
+    assert accuracy(scores[:, None], classes.float())["binary_correlation"] == expected
+    assert "binary_correlation" not in accuracy(one_hot(classes, 3), classes)
+    assert math.isnan(accuracy(torch.stack([torch.zeros(6), scores], 1), classes - 100)["binary_correlation"])
+    assert math.isnan(accuracy(scores[:, None], classes * 2.5)["binary_correlation"])
+
+
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
 def test_broken_outputs_have_no_agreement(broken):
     classes = torch.tensor([0, 1, 2])

@@ -263,15 +263,3 @@ def test_a_loss_that_dives_while_its_gradients_grow_has_no_lowest_value(form, en
     found = evidence(facts=of_loss(**form), loss=loss, **{"total_norm/gradients": np.geomspace(1, norm, STEPS)})
     causes = diagnose(found)
     assert any("gradients have grown on the way" in text for cause in causes for text in cause.evidence) == is_one
-
-
-@pytest.mark.parametrize(("lowers", "least", "most", "is_one"), [
-    (True, -0.3, 0.7, True), (False, -0.3, 0.7, False), (True, 0.0, 1.0, False), (True, -1.0, 0.0, False),
-])  # fmt: skip
-def test_log_probabilities_times_gains_of_both_signs_lack_a_minus(lowers, least, most, is_one):
-    """Gains of one sign may be costs, or rewards that the loop has negated."""
-    made = evidence(
-        facts=of_loss(kind="", lowers_drawn=lowers, weighted=True), loss=np.zeros(STEPS),
-        **{"gains/min": np.full(STEPS, least), "gains/max": np.full(STEPS, most)},
-    )  # fmt: skip
-    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(made)]) == is_one

@@ -53,25 +53,48 @@ def test_layers_that_are_made_in_forward_are_never_trained():
     assert "__init__" in cause.advice
 
 
-@pytest.mark.parametrize("calls", ["the optimizer's", "its own", "its own, a copy's are optimised"])
+@pytest.mark.parametrize(
+    "calls", ["the optimizer's", "the optimizer's for its head", "its own", "its own, a copy's are optimised"]
+)
 def test_a_model_that_is_called_with_the_weights_of_the_optimizer_is_trained_by_them(calls):
     """As in functional training; an optimizer that was made from a copy trains nothing that the model has."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))
     copies = {name: one.detach().clone().requires_grad_() for name, one in model.named_parameters()}
+    if calls.endswith("head"):
+        copies = {name: one for name, one in copies.items() if name.startswith("2.")}
+        model[0].requires_grad_(False)
+    is_lent = calls.startswith("the optimizer's")
     optimizer = torch.optim.Adam(model.parameters() if calls == "its own" else copies.values(), lr=0.01)
     with stepscope.watch(model, optimizer) as session:
         for _ in range(30):
             rows = torch.randn(32, 6)
             optimizer.zero_grad()
-            lent = copies if calls == "the optimizer's" else {}
-            outputs = torch.func.functional_call(model, lent, (rows,))
+            outputs = torch.func.functional_call(model, copies if is_lent else {}, (rows,))
             torch.nn.functional.mse_loss(outputs, rows[:, :1]).backward()
             optimizer.step()
 
     report = session.report()
     assert bool(report.causes) is calls.endswith("optimised")
-    assert ("weights that are not its own" in report.summary()) is (calls == "the optimizer's")
+    assert ("weights that are not its own" in report.summary()) is is_lent
+
+
+def test_an_ensemble_whose_weights_are_stacked_is_trained_by_them():
+    torch.manual_seed(0)
+    members = [torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1)) for _ in range(3)]
+    weights, buffers = torch.func.stack_module_state(members)
+    optimizer = torch.optim.Adam(weights.values(), lr=0.01)
+    with stepscope.watch(members[0], optimizer) as session:
+        for _ in range(60):
+            rows = torch.randn(32, 6)
+            optimizer.zero_grad()
+            outputs = torch.vmap(lambda *lent: torch.func.functional_call(members[0], lent, (rows,)))(weights, buffers)  # noqa: B023
+            torch.nn.functional.mse_loss(outputs, rows[:, :1].repeat(3, 1, 1)).backward()
+            optimizer.step()
+
+    report = session.report()
+    assert not report.causes
+    assert "weights that are not its own" in report.summary()
 
 
 def test_steps_that_change_nothing_do_not_follow_from_large_inputs():
@@ -167,6 +190,24 @@ def test_a_new_encoder_that_runs_without_gradients_is_cut_off(scale, width, reve
     layers = tuple(LayerFacts(name=name, kind="Linear") for name in shapes)
     ran = {name: Series(np.arange(200), np.ones(200)) for name in shapes if name.startswith("decoder")}
     loss = Series(np.arange(200), np.geomspace(2.0, 0.5, 200))
+    facts = Facts(steps=200, parameters=tuple(parameters), layers=layers)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["detached_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("width", "is_one"), [(128, True), (8, True), (100, False)])
+def test_new_convolutions_whose_features_were_computed_once_are_cut_off(width, is_one):
+    """Each of their eight channels has 16 places; what does not fit may be the net of another loss."""
+    shapes = {"0": (8, 1, 3, 3), "2": (8, 8, 3, 3)}
+    parameters = [
+        ParameterFacts(name=f"{name}.weight", shape=one, std=(3 * np.prod(one[1:])) ** -0.5, role="without_gradient")
+        for name, one in shapes.items()
+    ]
+    parameters.append(ParameterFacts(name="5.weight", shape=(2, width), std=0.3))
+    layers = tuple(LayerFacts(name=name, kind="Conv2d" if name in shapes else "Linear") for name in "025")
+    loss = Series(np.arange(200), np.geomspace(0.9, 0.5, 200))
+    ran = {"5": Series(np.arange(200), np.ones(200))}
     facts = Facts(steps=200, parameters=tuple(parameters), layers=layers)
     causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
 

@@ -399,29 +399,3 @@ def test_a_mean_that_is_divided_by_a_tensor_is_a_mean_times_its_inverse():
 
 def test_targets_without_an_element_have_no_sign():
     assert viewed(lambda o: (SHARES[:0] * o[:0].log_softmax(1)).sum()).facts.kind in ("", "cross_entropy")
-
-
-GAINS = torch.tensor([0.5, -0.2, 0.1, 0.0, 0.3, -0.7])
-
-
-def of_choices(outputs):
-    return torch.distributions.Categorical(logits=outputs).log_prob(CLASS)
-
-
-@pytest.mark.parametrize(("loss_of", "lowers"), [
-    (lambda o: (of_choices(o) * GAINS).mean(), True),
-    (lambda o: -(of_choices(o) * GAINS).mean(), False),
-    (lambda o: (-of_choices(o) * GAINS).sum(), False),
-    (lambda o: (GAINS * o.log_softmax(1).gather(1, CLASS[:, None])[:, 0]).sum() / ROWS, True),
-    (lambda o: (of_choices(o) * GAINS).mean() - torch.distributions.Categorical(logits=o).entropy().mean(), True),
-    (lambda o: -(of_choices(o) * GAINS).mean() + 0.5 * (o[:, 0] - GAINS).square().mean(), False),
-    (lambda o: (of_choices(o) * GAINS).mean() + 0.5 * (o[:, 0] - GAINS).square().mean(), True),
-    (lambda o: functional.cross_entropy(o, CLASS), None),
-    (lambda o: (of_choices(o) - 1).exp().mul(GAINS).mean(), None),
-])  # fmt: skip
-def test_a_policys_gradient_tells_its_sign_and_its_gains(loss_of, lowers):
-    view = viewed(loss_of)
-    assert view.facts.lowers_drawn is bool(lowers)
-    assert (None if view.gains is None else [round(float(one), 2) for one in view.gains]) == (
-        None if lowers is None else [-0.7, 0.5]
-    )
