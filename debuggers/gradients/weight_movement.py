@@ -118,7 +118,8 @@ class IdleOptimizers:
             if place is not None:
                 mine.setdefault(place, []).append(name)
         ratios = {place: _ratio([moved[name] for name in names]) for place, names in mine.items()}
-        self._moved |= {place for place, ratio in ratios.items() if ratio >= self._still}
+        # Weights that have become NaN were moved to there.
+        self._moved |= {place for place, ratio in ratios.items() if not ratio < self._still}
         found: dict[int, str | None] = {}
         for place, ratio in ratios.items():
             found[place] = evidence = self._evidence(place, ratio, steps) if self._moved - {place} else None

@@ -66,6 +66,21 @@ def off_centre(facts: Facts) -> dict[str, float]:
     return {name: value for name, value in sums.items() if value > USUAL_GAINS[1]}
 
 
+def at_bounds_at_first(evidence: Evidence) -> tuple[str, float] | None:
+    """The layer of a tanh or sigmoid whose outputs nearly all lie at its bounds before the first step, and the share.
+
+    None if there is none; the last layer's may be as sure as they like.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    first = {
+        name: series.first
+        for name, series in evidence.of_tensors("saturated").items()
+        if len(series) and kinds.get(name) != "Softmax" and name not in list(kinds)[-1:]
+    }
+    name = max(first, key=lambda one: first[one], default="")
+    return (name, first[name]) if name and first[name] >= MOSTLY else None
+
+
 def all_zero(facts: Facts) -> list[str]:
     """The weights of a model of several layers, if all of them are zero at first; a single layer may begin so."""
     matrices = [one for one in facts.parameters if len(one.shape) > 1 and one.role != "frozen"]

@@ -33,6 +33,9 @@ _ADAPTER = re.compile(r"(?i)lora|adapter")
 _A_WEIGHT = re.compile(r"(?i)weight|kernel|(^|\.)w\d*$")
 """Names of parameters that others than these multiply with."""
 
+_OF_ATTENTION = re.compile(r"(?i)(^|[._])(w_?)?(q|k|v|query|key|value|queries|keys|values)(_?proj)?$")
+"""Names of matrices that make queries, keys and values; as many rows as columns tell them from queries themselves."""
+
 
 def fan_in(shape: tuple[int, ...], kind: str) -> float:
     """How many inputs a unit of a weight has; the Conv1D of Transformers keeps its weight transposed."""
@@ -51,16 +54,27 @@ def gains(facts: Facts) -> dict[str, float]:
     is trained itself, or the logarithms of deviations have none. A weight is known by its layer, or by its name.
     """
     kinds = {layer.name: layer.kind for layer in facts.layers}
+    of = {one.name: kinds.get(one.name.rpartition(".")[0], "") for one in facts.parameters}
     return {
-        one.name: one.std * float(np.sqrt(fan_in(one.shape, kinds.get(one.name.rpartition(".")[0], ""))))
+        one.name: one.std * float(np.sqrt(fan_in(one.shape, of[one.name])))
         for one in facts.parameters
         if len(one.shape) >= 2
         and one.std > 0
         and one.role != "frozen"
-        and "emb" not in one.name.lower()
-        and (kinds.get(one.name.rpartition(".")[0], "").startswith(_WITH_WEIGHTS) or _A_WEIGHT.search(one.name))
-        and (not kinds or "Embedding" not in kinds.get(one.name.rpartition(".")[0], "Embedding"))
+        and (_has_fan(one, of[one.name], is_alone=not kinds) or _makes_queries(one))
     }
+
+
+def _has_fan(one: ParameterFacts, kind: str, *, is_alone: bool) -> bool:
+    """Whether inputs are multiplied with a parameter of a layer of a kind; ``is_alone`` where no layer is known."""
+    named = kind.startswith(_WITH_WEIGHTS) or _A_WEIGHT.search(one.name) is not None
+    return named and "emb" not in one.name.lower() and (is_alone or bool(kind and "Embedding" not in kind))
+
+
+def _makes_queries(one: ParameterFacts) -> bool:
+    """Whether a parameter that is of no known layer is a matrix that makes queries, keys or values, by its name."""
+    is_square = len(one.shape) == 2 and one.shape[0] == one.shape[1]
+    return is_square and _OF_ATTENTION.search(one.name) is not None
 
 
 def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:

@@ -191,3 +191,9 @@ def only_vectors_move(evidence: Evidence, fewest: int = 1) -> bool:
     known = [gradients[one.name] for one in evidence.facts.parameters if len(one.shape) > 1 and one.name in gradients]
     known = [series for series in known if len(series)]
     return bool(known) and all(len(series) >= fewest and not series.values.any() for series in known)
+
+
+def are_all_zero(evidence: Evidence) -> bool:
+    """Whether there are gradients, and none is anything but zero at any step."""
+    norms = evidence["total_norm/gradients"].values
+    return len(norms) > 0 and not norms.any()

@@ -96,8 +96,9 @@ def class_imbalance(evidence: Evidence) -> Argument:
     """One class is more than 10 times as frequent as another, and the model predicts it nearly always.
 
     Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
-    times, and a model that predicts hardly any at all. A weight below 1 of positive targets makes them rarer by that
-    factor. Where no class has half of the rows, as in a long tail, the rarest one has to have a handful of rows.
+    times, and a model that predicts hardly any at all. A weight of positive targets makes them as frequent as it is
+    large, or rarer if it is below 1. Where no class has half of the rows, as in a long tail, the rarest one has to have
+    a handful of rows.
     """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
@@ -105,7 +106,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
         return argument
     most, least = shares = _shares(evidence)
     weight = _weight_of_rare(evidence)
-    if weight < 1:  # of two classes, so that their shares are 1 together
+    if weight != 1:  # of two classes, so that their shares are 1 together
         most, least = (share / (most + least * weight) for share in (most, least * weight))
     if not 0 < IMBALANCE * least <= most:
         return argument
@@ -176,11 +177,11 @@ def _makes_up(evidence: Evidence, late: npt.NDArray[np.float64]) -> bool:
 
 
 def _weight_of_rare(evidence: Evidence) -> float:
-    """What positive targets that are rare count, where the loss makes them count for less; 1 otherwise."""
+    """What positive targets that are rare count beside others; 1 where that is not known."""
     loss, mean = evidence.facts.loss, evidence["targets/mean"].finite
     if loss is None or loss.kind != "bce_with_logits" or not mean.median(1.0) < 0.5:
         return 1.0
-    return min(1.0, max(loss.positive_weight, 0.0))
+    return max(loss.positive_weight, 0.0)
 
 
 def _has_several_labels(evidence: Evidence) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.updates import ADAPTIVE, HEALTHY_RATIO
+from debuggers.diagnosis.derived.updates import ADAPTIVE, HEALTHY_RATIO, are_all_zero
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
@@ -17,8 +17,13 @@ JUMP = 20.0
 
 
 def gradients_not_zeroed(evidence: Evidence) -> Argument:
-    """The first backward pass after an optimizer step finds the gradients of the step before."""
+    """The first backward pass after an optimizer step finds the gradients of the step before.
+
+    Those that are zero at each step were zeroed at the wrong place: see no_update.
+    """
     argument = Argument("gradients_not_zeroed")
+    if are_all_zero(evidence):
+        return argument
     for invariant in evidence.facts.invariants:
         if invariant.name == "gradients_zeroed" and invariant.broken >= 3:
             share = invariant.broken / max(1, invariant.checked)
@@ -45,6 +50,9 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         return argument
     share = clipped.values[ours] / np.maximum(before.values[theirs], 1e-300)
     left = float(np.median(share))
+    is_called = any(one.name.startswith("clipped_") and one.checked for one in evidence.facts.invariants)
+    if not left and not is_called:  # they were zeroed: see no_update
+        return argument
     if left < 0.05 and not _is_rescaled(share, before.values[theirs]):
         argument.add(
             0.5 if left > 0.01 else 0.6, f"clipping leaves {left:.1%} of a typical gradient", since=int(steps[0])

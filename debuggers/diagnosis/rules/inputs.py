@@ -27,9 +27,14 @@ NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
 
 
 def non_finite_inputs(evidence: Evidence) -> Argument:
-    """Any NaN or infinity enters the model. Models that mask them train on: then it counts for half."""
+    """Any NaN or infinity enters the model. Models that mask them train on: then it counts for half.
+
+    What parts of a model hand to each other comes of weights, which are NaN once the loss was.
+    """
     argument = Argument("non_finite_inputs")
     bad = evidence["inputs/non_finite"]
+    if (broken := _broken_by_weights(evidence)) is not None:
+        bad = bad.until(broken)
     hit = np.flatnonzero(bad.values > 0)
     if len(hit):
         step, count = int(bad.steps[hit[0]]), float(bad.values[hit[0]])
@@ -46,9 +51,18 @@ def non_finite_inputs(evidence: Evidence) -> Argument:
     return argument
 
 
+def _broken_by_weights(evidence: Evidence) -> int | None:
+    """The step at which the loss became NaN or infinite, where what is seen of inputs is what another part puts out."""
+    inputs, progress = evidence.facts.inputs, progress_of(evidence)
+    is_made = inputs is not None and inputs.requires_grad
+    return progress.became_non_finite if is_made and progress is not None else None
+
+
 def inputs_constant(evidence: Evidence) -> Argument:
     """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch."""
     argument = Argument("inputs_constant")
+    if _broken_by_weights(evidence) is not None:
+        return argument
     varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]
     several = size.median() >= 2 and not evidence.facts.joins_calls  # sentences may all begin with the same token
     # Beside one that is far larger, features that vary do so by little of the largest value.

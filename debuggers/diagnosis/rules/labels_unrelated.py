@@ -72,6 +72,16 @@ def _stays_near(evidence: Evidence, floor: float) -> bool:
     return is_near and min(float(np.median(part)) for part in np.array_split(losses, 8) if len(part)) > 0.8 * floor
 
 
+def _arrives_without_relation(evidence: Evidence, progress: Progress, floor: float) -> bool:
+    """Whether the loss has come near that of a constant output, and outputs have nothing to do with the two classes.
+
+    Then it need not have stood there for long: what outputs have to do with their targets shows before it counts.
+    """
+    related = late_correlation(evidence, "binary_correlation")
+    is_near = progress.points >= TRIAL and abs(progress.last - floor) < 0.1 * floor and travelled(evidence) > 1
+    return is_near and related is not None and abs(related[0]) < related[1]
+
+
 def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bool:
     """Whether little was gained over a constant output on a long way, of batches that have come again for long.
 
@@ -188,6 +198,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         return argument
     floor = baseline.median(contrast)
     near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor)
+    near = near or _arrives_without_relation(evidence, progress, floor)
     if near and not len(baseline):
         near = progress.points >= TRIAL and stays_at(evidence, contrast)
     ratio = evidence["update_ratio"].finite

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import extended_at
+from debuggers.diagnosis.derived.first_weights import at_bounds_at_first
 from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.rates import highest_rate, one_digit
@@ -22,8 +23,9 @@ OF_TARGETS = 2.0
 """Times their first deviation from which targets have grown."""
 APART = 5.0
 """Times that one of several optimizers changes its weights more than the others, from which it is named."""
-GROWN = 3.0
-"""Times their first size from which weights that have learnt little have been thrown about."""
+GROWN, WELL_GROWN = 3.0, 1.5
+"""Times their first size from which weights that have learnt little have been thrown about; the second, where a single
+update was of a fifth of it."""
 LONG_MEMORY = 0.99
 """Momentum of SGD from which a hundred gradients and more add up."""
 WINDOWS = 10
@@ -72,8 +74,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if (found := collapse(evidence)) is not None:
         argument.add(0.55, found[1], since=found[0])
     if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
-        are_thrown = progress.highest - progress.first > RISEN * abs(progress.first) or typical > LARGE_RATIO
-        _add_damage(argument, evidence, progress, are_thrown=are_thrown)
+        _add_damage(argument, evidence, progress, largest=largest, typical=typical)
     if (carried := _carried_past(evidence)) is not None:
         argument.add(0.6, carried[1], since=carried[0])
     cosine = evidence["gradient_cosine"].finite
@@ -88,10 +89,20 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         if findings := evidence.found(kind):
             where = [one.name for one in findings[:3]]
             argument.add(WEAK, findings[0].message, since=findings[0].step, where=where)
+    _weigh_start(argument, evidence)
     if 0 < typical < HEALTHY_RATIO / 3 and largest < LARGE_RATIO:
         argument.against(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
     argument.advice = lower_rate(evidence, max(typical, largest / 3), fastest) if carried is None else carried[2]
     return argument
+
+
+def _weigh_start(argument: Argument, evidence: Evidence) -> None:
+    """Whether units were at their bounds before the first step: then it is not steps that have led them there."""
+    if (held := at_bounds_at_first(evidence)) is not None:
+        name, share = held
+        argument.against(
+            MODERATE, f"{share:.0%} of the outputs of {name} lie at their bounds before any step: see saturated_units"
+        )
 
 
 def _carried_past(evidence: Evidence) -> tuple[int, str, str] | None:
@@ -289,8 +300,10 @@ def _update_of_most(evidence: Evidence, step: int) -> float:
     return float(np.median(largest)) if len(largest) > 1 else 0.0
 
 
-def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, are_thrown: bool) -> None:
+def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, largest: float, typical: float) -> None:
     """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew."""
+    are_thrown = progress.highest - progress.first > RISEN * abs(progress.first) or typical > LARGE_RATIO
+    limit = GROWN if largest < 2 * LARGE_RATIO else WELL_GROWN
     if (found := died(evidence)) is not None:
         name, series = found
         known = is_of_whole_loss(evidence)  # else nobody knows how little was learnt
@@ -301,5 +314,5 @@ def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, a
             since=int(evidence["loss"].steps[0]),
         )
     norm = evidence["weight_norm"].finite
-    if are_thrown and not _has_no_start(evidence) and len(norm) >= 5 and norm.last > GROWN * norm.first > 0:
+    if are_thrown and not _has_no_start(evidence) and len(norm) >= 5 and norm.last > limit * norm.first > 0:
         argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.3g} times their size")

@@ -6,6 +6,7 @@ from tracker_adapters.wording import some_of
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.roles import nothing_is_trained, share_of, with_role
+from debuggers.diagnosis.derived.updates import are_all_zero
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, Progress, progress_of
 
@@ -74,7 +75,7 @@ def no_update(evidence: Evidence) -> Argument:
     argument.advice = (
         "Look for what makes the loss the same whatever the weights are; and for float16, in which gradients below "
         f"{np.finfo(np.float16).smallest_subnormal / 2:.0e} are zero: scale the loss, or use bfloat16."
-        if _are_all_zero(evidence)
+        if are_all_zero(evidence)
         else "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is "
         "above 0, and keep float32 weights where updates are small."
     )
@@ -150,15 +151,9 @@ def _weight_of_rounding(share: float, progress: Progress) -> float:
     return CERTAIN if share >= NEARLY_ALL and not progress.falls_late else STRONG
 
 
-def _are_all_zero(evidence: Evidence) -> bool:
-    """Whether there are gradients, and none is anything but zero at any step."""
-    norms = evidence["total_norm/gradients"].values
-    return len(norms) > 0 and not norms.any()
-
-
 def _add_circumstances(argument: Argument, evidence: Evidence) -> None:
     """What goes with steps that change nothing."""
-    if _are_all_zero(evidence):
+    if are_all_zero(evidence):
         argument.add(0.0, "all gradients are zero, at each step")
     for finding in evidence.found("skipped_steps"):
         argument.add(0.0, finding.evidence)

@@ -24,6 +24,8 @@ DECAYED = 0.1
 """Share of its largest below which a rate is near its end."""
 LEARNT = 0.95
 """Part of a constant output's loss that is learnt by what its first steps have not harmed."""
+GROWN = 1.5
+"""Times their first size from which weights have been led away by first steps that are too large at any time."""
 SUDDEN = 0.05
 """Update ratio of first steps that is too large for attention: in the zoo, what attends and trains well without a
 warm-up has 0.042 and less at first, and of eight that fail for want of one, all but one have 0.057 and more."""
@@ -121,6 +123,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
         elif (
             adaptive
             and first > max(LARGE_RATIO, 10 * later)
+            and not _has_grown(evidence)
             and (progress.learnt < 0.5 or (progress.learnt < LEARNT and _attends_at_first(evidence)))
             and argument.cause is None
         ):
@@ -131,7 +134,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 since=int(loss.steps[0]),
             )
         is_sudden = SUDDEN < first < LARGE_RATIO and progress.learnt < LEARNT and _attends_at_first(evidence)
-        if adaptive and is_sudden and argument.cause is None:
+        if adaptive and is_sudden and argument.cause is None and not _norms_come_first(evidence):
             argument.add(
                 0.5,
                 f"the first updates change weights by {first:.2g} of their size, {first / HEALTHY_RATIO:.0f} times "
@@ -145,6 +148,22 @@ def missing_warmup(evidence: Evidence) -> Argument:
         "(torch.optim.lr_scheduler.LinearLR)."
     )
     return argument
+
+
+def _has_grown(evidence: Evidence) -> bool:
+    """Whether weights have grown so that later updates are small beside them for that: see learning_rate_too_high."""
+    norm = evidence["weight_norm"].finite
+    return len(norm) > 1 and norm.last > GROWN * norm.first
+
+
+def _norms_come_first(evidence: Evidence) -> bool:
+    """Whether blocks normalise what enters their attention: such ones need no warm-up (Xiong et al. 2020)."""
+    facts = evidence.facts
+    kinds = {layer.name: layer.kind for layer in facts.layers}
+    attention = {name.removesuffix(".out_proj") for name in attention_layers(facts.layers)}
+    called = [name for name in facts.called or kinds if "Dropout" not in kinds.get(name, "")]
+    first = next((place for place, name in enumerate(called) if name.removesuffix(".out_proj") in attention), 0)
+    return first > 0 and "Norm" in kinds.get(called[first - 1], "")
 
 
 def _attends_at_first(evidence: Evidence) -> bool:

@@ -232,8 +232,8 @@ def _falling_validations(evidence: Evidence, progress: Progress) -> str | None:
 def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
     """What to say of a short training whose rows have come a few times, and that still learns from them; else None.
 
-    One that has come through its rows once at most has more to learn, however little its loss falls at the end. Where
-    the gradients of several batches add up, it is as long as it has batches.
+    One that has not come through its rows has more to learn, however its loss falls at the end; one that came through
+    them once, if it falls at all. Where the gradients of several batches add up, it is as long as it has batches.
     """
     seen, batches = visits(evidence), progress.points * evidence.facts.backward_passes
     is_short = progress.points >= ENOUGH and batches < TRIAL
@@ -248,7 +248,7 @@ def _few_epochs(evidence: Evidence, progress: Progress) -> str | None:
         return f"after {progress.points} steps hardly a row has come twice, and {level}" if is_new else None
     each = seen.each * evidence.facts.backward_passes
     falls = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < MORE_LEARNT
-    is_one_pass = each < ONE_PASS and progress.learnt_at_end < BARELY and progress.falls_late
+    is_one_pass = each < (ONE_PASS if progress.falls_late else NOT_ALL) and progress.learnt_at_end < BARELY
     if not (falls and each <= _few_visits(evidence)) and not is_one_pass:
         return None
     often = f"{each:.1f} times" if each > NOT_ALL else "less than once on average"

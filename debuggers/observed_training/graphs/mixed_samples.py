@@ -44,6 +44,7 @@ class MixedSamples:
         }
         self._readers = _readers(model)
         self._calls: dict[str, tuple[int, int, bool]] = {}
+        self._read: list[Any] = []
         self._view, self._is_joined = "", False
         self._address = 0
         self._given: tuple[int, ...] = ()
@@ -61,6 +62,7 @@ class MixedSamples:
         self._is_batch = tensor is not None and tensor.ndim >= (3 if tensor.is_floating_point() else 2)
         self._address = tensor.data_ptr() if tensor is not None and _is_plain(tensor) else 0
         self._returned, self._calls, self._view, self._is_joined = (), {}, "", False
+        self._read = []
 
     @property
     def readers(self) -> list[torch.nn.Module]:
@@ -100,7 +102,10 @@ class MixedSamples:
             if steps == rows and batch not in (1, rows) and not (is_first and self._may_be_parts(batch)):
                 return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
         joined = self._given[:2] if self._is_joined else ()
-        return self._view or _in_graph(root, self._given, outputs, from_batch=self._is_batch, joined=joined)
+        # Of the steps of a recurrence there are more operators than are looked at: what is before it comes by itself.
+        starts, self._read = [(root, outputs), *((node, {node_number(node)}) for node in self._read)], []
+        texts = (_in_graph(node, self._given, ends, from_batch=self._is_batch, joined=joined) for node, ends in starts)
+        return self._view or next(filter(None, texts), "")
 
     def along_first(self, root: Any) -> str | None:
         """Returns what goes along the first dimension of a model that puts out something for each position.
@@ -131,6 +136,8 @@ class MixedSamples:
         if isinstance(given, torch.Tensor) and given.ndim == 3 and torch.is_grad_enabled():
             steps, batch = given.shape[:2]
             is_first = bool(module.batch_first)
+            if given.grad_fn is not None:
+                self._read.append(given.grad_fn)
             self._calls[self._recurrent[module]] = (batch, steps, True) if is_first else (steps, batch, False)
 
 

@@ -1,5 +1,7 @@
 """How far weights have come: which of several optimizers is idle."""
 
+import math
+
 import pytest
 import torch
 
@@ -15,6 +17,7 @@ STILL = 1e-6
         (25, 25, 0.0, "25 steps of optimizer[1] (SGD) changed them by 0 of their size"),
         (24, 24, 0.0, None),
         (25, 25, 2e-6, None),
+        (25, 25, math.nan, None),
         (25, 25, 0.5e-6, "25 steps of optimizer[1] (SGD) changed them by 5e-07 of their size"),
         (0, 100, 0.0, "optimizer[1] (SGD), which holds them, took no step in 100"),
         (0, 99, 0.0, None),

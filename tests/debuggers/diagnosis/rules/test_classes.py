@@ -88,6 +88,20 @@ def test_a_weight_below_one_of_rare_positive_targets_makes_them_rarer(weight, sh
         assert causes[0].advice.startswith("pos_weight: 0.5 → 7.3")
 
 
+@pytest.mark.parametrize(("weight", "is_one"), [(1.0, True), (4.0, True), (5.0, False), (30.0, False)])
+def test_rare_positive_targets_that_count_as_much_as_others_together_are_not_outweighed(weight, is_one):
+    """Two of a hundred that count five times are a tenth of all."""
+    signals = {
+        "loss": np.geomspace(0.7, 0.3, STEPS), "targets/mean": 0.02, "targets/top_share_so_far": 0.98,
+        "targets/rarest_share_so_far": 0.02, "targets/classes_so_far": 2.0, "top_predicted_share": 1.0,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    loss = LossFacts(kind="bce_with_logits", reduction="mean", weighted=True, positive_weight=weight)
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
+
+    assert [cause.code for cause in causes] == ["class_imbalance"] * is_one
+
+
 @pytest.mark.parametrize(("inputs", "is_one"), [
     (BatchFacts(shape=(32, 24), integer=True), True),  # a label for each letter
     (BatchFacts(shape=(32, 24, 8)), True),

@@ -6,7 +6,7 @@ from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.diagnosis.cause import LIKELY
 from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts
-from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong
+from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong, gradients_not_zeroed
 
 
 @pytest.mark.parametrize("broken", [0, STEPS])
@@ -20,6 +20,20 @@ def test_the_advice_is_to_unscale_where_gradients_were_clipped_with_their_scale(
     cause = clipping_too_strong(found).cause
     assert ("unscale_" in cause.advice, "max_norm=2" in cause.advice) == (bool(broken), not broken)
     assert cause.where == ((place,) if broken else ())
+
+
+@pytest.mark.parametrize("is_called", [True, False])
+def test_gradients_that_are_zeroed_before_the_step_are_neither_clipped_nor_left_over(is_called):
+    """As ``zero_grad`` between ``backward`` and ``step`` does; a clipping to a norm of 0 zeroes them, too."""
+    clipped = InvariantFacts(name="clipped_after_backward", checked=STEPS if is_called else 0)
+    left = InvariantFacts(name="gradients_zeroed", checked=STEPS, broken=STEPS, first_step=1)
+    signals = {"clipped_norm": [0.0], "unclipped_norm": [1.0], "update_ratio": [0.0], "total_norm/gradients": [0.0]}
+    found = evidence(
+        facts=Facts(steps=STEPS, invariants=(clipped, left)), **{name: one * STEPS for name, one in signals.items()}
+    )
+
+    assert (clipping_too_strong(found).cause is not None) == is_called
+    assert gradients_not_zeroed(found).cause is None
 
 
 def test_early_clipping_that_leaves_much_is_no_cause():

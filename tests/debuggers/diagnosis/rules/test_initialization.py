@@ -62,12 +62,17 @@ def test_small_weights_with_a_normalisation_behind_them_are_no_wrong_start(std, 
     assert [cause.code for cause in diagnose(found)] == ["poor_initialization"] * is_one
 
 
-@pytest.mark.parametrize("name", ["picture", "fc.rho", "fc.weight", "kernel1"])
-def test_only_weights_have_a_scale(name):
+@pytest.mark.parametrize(("name", "rows", "has_scale"), [
+    ("picture", 16, False), ("fc.rho", 16, False), ("fc.weight", 16, True), ("kernel1", 16, True),
+    ("block.query", 16, True), ("block.w_k", 16, True), ("block.v_proj", 16, True),
+    ("block.query", 12, False),  # twelve of them, which are trained themselves
+    ("block.monkey", 16, False),
+])  # fmt: skip
+def test_only_weights_have_a_scale(name, rows, has_scale):
     """Not a picture that is trained itself, nor the logarithms of deviations: no product takes them."""
-    one = ParameterFacts(name=name, shape=(16, 16), std=3.0)
+    one = ParameterFacts(name=name, shape=(rows, 16), std=3.0)
     layers = (LayerFacts(name="", kind="Net"), LayerFacts(name="fc", kind="Noisy"))
-    assert (name in gains(Facts(layers=layers, parameters=(one,)))) == (name in ("fc.weight", "kernel1"))
+    assert (name in gains(Facts(layers=layers, parameters=(one,)))) == has_scale
 
 
 def test_the_fan_of_a_transposed_weight_is_its_first_dimension():

@@ -23,6 +23,22 @@ def test_whole_numbers_are_judged_by_what_the_first_layer_puts_out_of_them(sprea
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("made", "since", "is_one"), [(True, 20, False), (False, 20, True), (True, 5, True)])
+def test_what_weights_have_made_of_a_loss_of_nan_is_no_nan_of_the_data(made, since, is_one):
+    """A loop that calls the parts of a model shows what one hands to the next; the loss is NaN from step 10 on."""
+    steps = np.arange(STEPS)
+    found = evidence(
+        facts=Facts(steps=STEPS, inputs=BatchFacts(shape=(16, 64), dtype="float32", requires_grad=made)),
+        loss=np.where(steps < 10, 2.3, np.nan),
+        **{"inputs/non_finite": np.where(steps < since, 0.0, 900.0), "inputs/top_row_share": np.ones(STEPS),
+           "inputs/batch_size": np.full(STEPS, 16.0)},
+    )  # fmt: skip
+    codes = [cause.code for cause in diagnose(found)]
+
+    assert ("non_finite_inputs" in codes) == is_one
+    assert "inputs_constant" not in codes or not made
+
+
 @pytest.mark.parametrize(("size", "spread", "is_one"), [
     (0.5, 18.1, True), (0.5, 17.9, False), (5.0, 30.1, True), (5.0, 29.9, False),
 ])  # fmt: skip

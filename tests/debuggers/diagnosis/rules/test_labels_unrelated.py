@@ -112,6 +112,20 @@ def test_units_that_gradients_of_chance_push_about_die_of_no_rate():
     assert first == ["labels_unrelated", "learning_rate_too_high"]
 
 
+@pytest.mark.parametrize(("last", "related", "is_one"), [
+    (0.38, 0.01, True), (0.38, 0.2, False), (0.38, None, False), (0.43, 0.01, False),
+])  # fmt: skip
+def test_masks_of_other_pictures_are_told_before_the_loss_stands(last, related, is_one):
+    """A constant output's loss is 0.38, to which the loss still falls."""
+    signals = {"baseline_loss": 0.38, "update_ratio": 0.02, "outputs__batch_std": 0.5, "gradient_cosine": 0.5,
+               "inputs__batch_size": 32.0, "accuracy": 0.76, "targets__top_share_so_far": 0.87}  # fmt: skip
+    if related is not None:
+        signals["binary_correlation"] = related
+    loss = last + (0.7 - last) * np.exp(-np.arange(STEPS) / 25)
+
+    assert codes(loss, **signals) == ["labels_unrelated"] * is_one
+
+
 @pytest.mark.parametrize(("columns", "correlation", "falls_on", "is_one"), [
     (64, 0.05, False, True), (8, 0.05, False, False), (64, 0.3, False, False), (64, 0.05, True, False),
 ])  # fmt: skip

@@ -72,6 +72,18 @@ def test_how_far_weights_grew_is_told_in_few_digits():
     assert "the weights grew to 1.32e+20 times their size" in str(diagnose(found))
 
 
+@pytest.mark.parametrize(("at_first", "first"), [(0.93, "saturated_units"), (0.5, "learning_rate_too_high")])
+def test_units_at_their_bounds_before_any_step_were_not_led_there_by_steps(at_first, first):
+    share = np.concatenate([[at_first], np.full(STEPS - 1, 0.95)])
+    layers = (LayerFacts(name="tanh", kind="Tanh"), LayerFacts(name="head", kind="Linear"))
+    found = evidence(
+        facts=Facts(steps=STEPS, layers=layers, loss=LossFacts(kind="mse", reduction="mean")),
+        loss=np.full(STEPS, 1.0), baseline_loss=np.full(STEPS, 1.0), update_ratio=np.full(STEPS, 0.3),
+        tensors={"saturated": {"tanh": share}},
+    )  # fmt: skip
+    assert diagnose(found)[0].code == first
+
+
 @pytest.mark.parametrize(("highest", "is_one"), [(2.6, False), (3.0, True)])
 def test_weights_that_grow_have_been_thrown_about_only_if_the_loss_has_risen(highest, is_one):
     """A fresh layer begins with small weights: its first updates are large for them, and they grow while it learns."""

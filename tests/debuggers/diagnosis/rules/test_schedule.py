@@ -30,6 +30,36 @@ def test_first_steps_of_a_twentieth_are_too_large_for_attention(ratio, learnt, o
     assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("called", "is_one"), [
+    ((), True),
+    (("enter", "norm", "dropout", "attention"), False),
+    (("enter", "dropout", "attention", "norm"), True),
+])  # fmt: skip
+def test_blocks_that_normalise_what_enters_their_attention_need_no_warm_up(called, is_one):
+    kinds = {"enter": "Linear", "attention": "MultiheadAttention", "dropout": "Dropout", "norm": "LayerNorm"}
+    layers = tuple(LayerFacts(name=name, kind=kind) for name, kind in kinds.items())
+    loss = LossFacts(kind="cross_entropy", reduction="mean")
+    found = evidence(
+        facts=Facts(steps=STEPS, optimizer="Adam", loss=loss, layers=layers, called=called),
+        loss=np.geomspace(2.3, 1.0, STEPS), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.geomspace(0.06, 0.005, STEPS), learning_rate=np.ones(STEPS),
+    )  # fmt: skip
+    assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("grown", "first"), [(1.4, "missing_warmup"), (1.6, "learning_rate_too_high")])
+def test_a_rate_that_has_made_all_weights_larger_is_too_high_at_any_time(grown, first):
+    """Later updates are small beside the weights that they have made large."""
+    layers = (LayerFacts(name="attention", kind="MultiheadAttention"), LayerFacts(name="norm", kind="LayerNorm"))
+    loss = LossFacts(kind="cross_entropy", reduction="mean")
+    found = evidence(
+        facts=Facts(steps=STEPS, optimizer="Adam", loss=loss, layers=layers),
+        loss=np.concatenate([[2.1, 3.4], np.geomspace(2.0, 1.5, STEPS - 2)]), baseline_loss=np.full(STEPS, 2.1),
+        update_ratio=np.geomspace(0.22, 0.005, STEPS), weight_norm=np.linspace(1, grown, STEPS),
+    )  # fmt: skip
+    assert [cause.code for cause in diagnose(found)][:1] == [first]
+
+
 @pytest.mark.parametrize(("ratio", "spread", "role", "is_one"), [
     (0.05, 0.009, "trained", True), (0.05, 0.02, "trained", False), (0.02, 0.009, "trained", False),
     (0.05, 0.009, "frozen", False),  # a prompt before it may be trained

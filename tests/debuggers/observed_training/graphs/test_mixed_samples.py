@@ -241,6 +241,19 @@ def test_states_that_are_reshaped_mix_samples_where_the_batch_is_as_large_as_a_s
     assert (f"batch of {rows}" in text) is is_mixed
 
 
+@pytest.mark.parametrize(
+    ("arrange", "is_mixed"),
+    [(lambda x: x.reshape(x.shape[1], len(x), -1), True), (lambda x: x.transpose(0, 1), False)],
+    ids=["reshaped", "turned"],
+)
+def test_what_stands_before_a_long_recurrence_is_looked_at(arrange, is_mixed):
+    """Its steps have more operators than are looked at."""
+    model = Reader(lambda x, cell: cell(arrange(x))[0].amax(0), cell=nn.GRU(FEATURES, FEATURES))
+    text = found(model, inputs=torch.arange(6 * 80).view(6, 80) % 7)
+
+    assert ("batch of 6" in text) is is_mixed
+
+
 @pytest.mark.parametrize("rows", [6, FEATURES])
 def test_a_weight_that_is_viewed_holds_no_samples(rows):
     """Four heads of a weight (4, features, 2) are put side by side, in which a dimension has the batch's size."""
