@@ -15,7 +15,7 @@ from debuggers.diagnosis.derived.relation import FEWEST, is_by_chance
 from debuggers.diagnosis.derived.updates import EARLY, ONE_DIRECTION, late_agreement
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
-from debuggers.diagnosis.progress import Progress, constant_level, progress_of
+from debuggers.diagnosis.progress import Progress, constant_level, is_of_whole_loss, progress_of
 
 GIVEN_BACK = 0.1
 """Share of a constant output's loss by which one rises that gives back what it had gained; of its fall, if negative."""
@@ -38,6 +38,8 @@ NOTHING = 0.01
 """Share of a constant output's loss up to which nothing is learnt."""
 HELD_BELOW = 0.9
 """Share of what there is to learn, above which a decay has taken little."""
+CLEANER = 0.9
+"""Share of the training loss below which a validation loss says that training targets are noisier."""
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 
@@ -67,6 +69,8 @@ def over_regularized(evidence: Evidence) -> Argument:
     add_constant_outputs(argument, evidence)
     add_empty_code(argument, evidence, progress)
     add_held_weights(argument, evidence)
+    if not drops:
+        _weigh_validation(argument, evidence, progress)
     if strength >= 0.1 and argument.cause is None and _gets_nowhere(progress):
         argument.add(WEAK, f"weight decay is {strength:g}")
     lower = (
@@ -76,6 +80,17 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = argument.advice or (f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2.")
     return argument
+
+
+def _weigh_validation(argument: Argument, evidence: Evidence, progress: Progress) -> None:
+    """Whether other rows have a far lower loss than those that are trained on: what is left to learn is their noise."""
+    validation = evidence.validation.finite
+    if len(validation) >= 3 and is_of_whole_loss(evidence) and 0 < validation.last < CLEANER * progress.last:
+        argument.against(
+            STRONG,
+            f"the validation loss, {validation.last:.3g}, is far below the training loss, {progress.last:.3g}: what is "
+            "left is noise of the training's targets",
+        )
 
 
 def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, strength: float) -> None:

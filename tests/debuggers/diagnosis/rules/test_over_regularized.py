@@ -107,6 +107,18 @@ def test_half_of_the_weights_would_tell_rows_apart_if_targets_were_related(size,
     assert ("over_regularized" in found) == is_one
 
 
+@pytest.mark.parametrize(("validated", "is_one"), [(0.95, False), (1.1, True), (None, True)])
+def test_a_decay_leaves_noise_of_the_training_targets_to_be_learnt(validated, is_one):
+    """The training loss comes to 1.14, of 2.3; others' rows have a lower one if their targets are cleaner."""
+    groups = (GroupFacts(settings={"lr": 1.0, "weight_decay": 0.03}),)
+    signals = {"weight_norm": np.geomspace(1, 0.65, STEPS), "baseline_loss": 2.3, "learning_rate": 1.0}
+    if validated is not None:
+        signals["validation/loss"] = np.linspace(2.0, validated, STEPS)
+    facts = replace(of_loss(), groups=groups, optimizer="SGD")
+    found = _names(facts=facts, loss=np.geomspace(2.3, 1.05, STEPS), **signals)
+    assert ("over_regularized" in found) == is_one
+
+
 @pytest.mark.parametrize(("largest", "is_one"), [(0.9, True), (1.1, False)])
 def test_a_penalty_that_has_grown_with_weights_that_were_thrown_away_outweighs_nothing(largest, is_one):
     ratios = np.r_[largest, np.full(STEPS - 1, 0.02)]
