@@ -107,8 +107,11 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
 
     Linear layers and convolutions start with kaiming_uniform_(a=√5), recurrent ones with a uniform distribution up to
     one over the root of their hidden size, embeddings with the standard normal one. The weights of attention, and in
-    ``torch.nn.Transformer`` all of them, start with xavier_uniform_.
+    ``torch.nn.Transformer`` all of them, start with xavier_uniform_. None are where normalisations of the same role
+    show that they were trained: their scales begin at 1.
     """
+    if _scales_were_trained(evidence, role):
+        return []
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
     return [
         one.name
@@ -117,6 +120,19 @@ def fresh_weights(evidence: Evidence, role: str) -> list[str]:
         and len(one.shape) > 1
         and any(_is_about(one, kinds.get(one.name.rpartition(".")[0], ""), scheme) for scheme in _CLOSENESS)
     ]
+
+
+def _scales_were_trained(evidence: Evidence, role: str) -> bool:
+    """Whether the weight of a normalisation of a role is anything but 1."""
+    norms = {layer.name for layer in evidence.facts.layers if "Norm" in layer.kind}
+    return any(
+        one.role == role
+        and one.is_sampled
+        and one.name.removesuffix(".weight") in norms
+        and (one.mean, one.std) != (1, 0)
+        for one in evidence.facts.parameters
+        if len(one.shape) == 1
+    )
 
 
 def _is_about(one: ParameterFacts, kind: str, scheme: str) -> bool:
@@ -129,18 +145,10 @@ def untouched(evidence: Evidence) -> list[str]:
     """The frozen weights, where each of them is as a usual initialisation draws it: nothing ever trained them; else [].
 
     Of what another training left, hardly a weight has the mean and the deviation that it was drawn with. A single small
-    one may have them by chance, because a sample of few elements has large errors. The scale of a normalisation is not
-    drawn: any other than 1 was trained.
+    one may have them by chance, because a sample of few elements has large errors.
     """
     kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
-    scales = [
-        one
-        for one in evidence.facts.parameters
-        if one.role == "frozen" and one.is_sampled and one.name.endswith(".weight") and len(one.shape) == 1
-    ]
-    if any(
-        "Norm" in kinds.get(one.name.removesuffix(".weight"), "") and (one.mean, one.std) != (1, 0) for one in scales
-    ):
+    if _scales_were_trained(evidence, "frozen"):
         return []
     frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
     named = [(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen]
