@@ -109,6 +109,7 @@ OF_A_STEP: Final = (
     Signal(
         "binary_correlation", "the same of targets of 0 and 1, or of two classes with the difference of their outputs"
     ),
+    Signal("r2", "coefficient of determination (R²) of outputs over the batch, all columns together, for a regression"),
     Signal("gradient_cosine", "cosine between sampled elements of this step's gradients and those of the step before"),
     Signal("descent_cosine", "cosine between sampled elements of the update and of the negative gradient"),
     Signal("decay_cosine", "cosine between sampled elements of the update and of the negative weights"),

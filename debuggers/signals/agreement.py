@@ -91,6 +91,7 @@ def _agreement(aligned: Aligned, loss_kind: str) -> dict[str, torch.Tensor]:
         related = _correlation(outputs, targets)
         found["correlation"] = torch.where(binary, torch.nan, related)
         found["binary_correlation"] = torch.where(binary, related, torch.nan)
+        found["r2"] = torch.where(binary, torch.nan, _explained(outputs, targets))
     return found
 
 
@@ -133,6 +134,12 @@ def _correlation(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     outputs, targets = outputs - outputs.mean(0), targets - targets.mean(0)
     spread = outputs.square().sum().sqrt() * targets.square().sum().sqrt()
     return torch.where(spread > 0, (outputs * targets).sum() / spread, torch.nan)
+
+
+def _explained(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The coefficient of determination, over all columns together; NaN where the targets are constant."""
+    spread = (targets - targets.mean(0)).square().sum()
+    return torch.where(spread > 0, 1 - (outputs - targets).square().sum() / spread, torch.nan)
 
 
 def _classes_at(outputs: torch.Tensor, targets: torch.Tensor) -> int | None:

@@ -20,7 +20,7 @@ DEFINED_IF_FINITE = frozenset(
         "inputs/min", "inputs/max", "inputs/scale_ratio", "outputs/min", "outputs/max", "outputs/row_sum_error",
         "targets/min", "targets/max", "targets/classes", "targets/top_share", "targets/between_batches", "accuracy",
         "top_predicted_share", "minority_accuracy", "order", "baseline_loss", "evaluation/entropy", "evaluation/loss",
-        "correlation", "binary_correlation", "gradient_cosine", "descent_cosine", "decay_cosine", "data_share",
+        "correlation", "binary_correlation", "r2", "gradient_cosine", "descent_cosine", "decay_cosine", "data_share",
     }
 )  # fmt: skip
 """Signals of which NaN and infinities say that they are not defined: they have no point then."""

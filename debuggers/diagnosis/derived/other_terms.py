@@ -13,6 +13,8 @@ NOTHING_GAINED = 0.95
 """Share of a constant output's loss above which nothing was gained over it."""
 WEAK_RELATION = 0.5
 """Correlation below which outputs explain less than a quarter of what they are to give back."""
+QUARTER = 0.25
+"""Share of the variance of its inputs below which a model that is to give them back tells hardly anything of them."""
 SAME = 0.1
 """Share of its first spread over a batch below which an output hardly depends on the row."""
 FLAT = 0.02
@@ -63,12 +65,27 @@ def add_other_term(argument: Argument, evidence: Evidence) -> None:
             f"the targets are the inputs, and the loss of {terms} terms is {progress.last:.3g} at the end, where a "
             f"constant output alone has {floor:.3g}: another term outweighs the comparison",
         )
+    elif _gives_little_back(evidence, progress):
+        explained = evidence["r2"].finite.late(5).median()
+        argument.add(
+            0.6,
+            f"the targets are the inputs, and outputs explain {max(0.0, explained):.0%} of their variance, though the "
+            f"loss, which has {terms} terms, fell by {progress.fell:.0%} and stands: another term outweighs the "
+            "comparison",
+        )
     elif float(np.max(np.abs(late))) < 0.1:
         argument.add(
             0.6,
             f"the correlation of outputs and targets is {np.median(late):.2f} at the end, though the loss, which has "
             f"{terms} terms, fell by {progress.fell:.0%}: another term outweighs them",
         )
+
+
+def _gives_little_back(evidence: Evidence, progress: Progress) -> bool:
+    """Whether a model that is to give back its inputs has come to an end with less than a quarter of their variance."""
+    explained = evidence["r2"].finite.late(5)
+    has_ended = len(explained) >= FEWEST and not progress.falls_late
+    return has_ended and explained.median() < QUARTER and reconstructs(evidence)
 
 
 def add_constant_outputs(argument: Argument, evidence: Evidence) -> None:

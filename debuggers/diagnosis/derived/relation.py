@@ -7,6 +7,8 @@ import numpy as np
 from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.visits import visits
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import OF_VALUES
+from debuggers.diagnosis.progress import Progress
 
 FEWEST = 5
 """Batches or losses from which something is said."""
@@ -67,6 +69,17 @@ def is_by_chance(evidence: Evidence) -> bool | None:
         return hits(evidence) is None and ordered_classes(evidence) is None
     related = late_correlation(evidence)
     return None if related is None else abs(related[0]) < related[1]
+
+
+def learnt_of_each(evidence: Evidence, progress: Progress) -> float:
+    """The part of what there is to learn that was learnt, no more than what outputs explain of their targets' variance.
+
+    Where a row has several targets, the mean of each has a lower loss than the mean of all, which ``learnt`` is
+    compared with.
+    """
+    loss, explained = evidence.facts.loss, evidence["r2"].finite.late(FEWEST)
+    is_known = loss is not None and loss.kind in OF_VALUES and len(explained) >= FEWEST
+    return min(progress.learnt, explained.median()) if is_known else progress.learnt
 
 
 def reconstructs(evidence: Evidence) -> bool:

@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import RECURRENT, gains
+from debuggers.diagnosis.derived.relation import learnt_of_each
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
@@ -91,9 +92,13 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
     progress = progress_of(evidence)
     if argument.cause is not None and progress is not None:
         was_tried = evidence["update_ratio"].finite.median(1.0) >= SMALL_RATIO  # else see learning_rate_too_low
-        if progress.learnt < 0.2 and not progress.failed and was_tried:
-            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%} only")
-        elif progress.learnt > 0.6:
+        learnt = learnt_of_each(evidence, progress)
+        if learnt < 0.2 and not progress.failed and was_tried:
+            little = "the loss fell by" if learnt == progress.learnt else "outputs explain of their targets"
+            argument.add(
+                MODERATE, f"{little} {progress.fell if learnt == progress.learnt else max(0.0, learnt):.0%} only"
+            )
+        elif learnt > 0.6:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     flat = [layer for layer in evidence.facts.layers if layer.kind in ("Sigmoid", "Tanh", "Softsign", "LogSigmoid")]
     if argument.cause is not None and len(flat) >= 4:

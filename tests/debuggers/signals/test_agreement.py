@@ -62,6 +62,11 @@ def test_values_have_a_correlation_and_no_accuracy():
     targets = torch.tensor([1.0, 2.0, 4.0, 8.0])
     found = accuracy(targets[:, None] * 3 + 1, targets)
     assert found["correlation"] == pytest.approx(1) and found["accuracy"] != found["accuracy"]
+    assert found["r2"] == pytest.approx(1 - (targets * 2 + 1).square().sum() / (targets - 3.75).square().sum())
+    assert accuracy(targets[:, None], targets)["r2"] == 1
+    columns = torch.tensor([[0.2, 9.0], [0.4, 9.2]])
+    assert accuracy(columns.mean(0).expand(2, 2), columns)["r2"] == pytest.approx(0, abs=1e-9)  # the mean of each
+    assert math.isnan(accuracy(targets[:, None], torch.full((4,), 2.5))["r2"])
     constant = accuracy(torch.ones(4, 1), targets)
     assert constant["correlation"] != constant["correlation"]
 

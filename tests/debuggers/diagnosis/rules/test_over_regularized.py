@@ -107,6 +107,19 @@ def test_half_of_the_weights_would_tell_rows_apart_if_targets_were_related(size,
     assert ("over_regularized" in found) == is_one
 
 
+@pytest.mark.parametrize(("explained", "terms", "of_inputs", "falls_on", "is_one"), [
+    (0.2, 2, 0.3, False, True), (0.3, 2, 0.3, False, False), (0.2, 1, 0.3, False, False),
+    (0.2, 2, 0.31, False, False),  # something else than the inputs is to be put out
+    (0.2, 2, 0.3, True, False),  # it is on its way
+])  # fmt: skip
+def test_what_gives_hardly_a_quarter_of_its_inputs_back_is_outweighed(explained, terms, of_inputs, falls_on, is_one):
+    values = {f"targets/{name}": 0.3 for name in ("mean", "std", "min", "max")}
+    values |= {f"inputs/{name}": of_inputs for name in ("mean", "std", "min", "max")}
+    course = np.linspace(1.2, 0.8, STEPS) if falls_on else np.where(np.arange(STEPS) < 5, 1.2, 0.9)
+    found = _names(facts=of_loss(kind="mse", terms=terms), loss=course, correlation=0.55, r2=explained, **values)
+    assert ("over_regularized" in found) == is_one
+
+
 @pytest.mark.parametrize(("validated", "is_one"), [(0.95, False), (1.1, True), (None, True)])
 def test_a_decay_leaves_noise_of_the_training_targets_to_be_learnt(validated, is_one):
     """The training loss comes to 1.14, of 2.3; others' rows have a lower one if their targets are cleaner."""

@@ -38,6 +38,21 @@ def test_gradients_that_fall_with_depth_vanish_where_nothing_is_learnt(fall, rat
     assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("explained", "kind", "is_one"), [
+    (0.03, "mse", True), (0.7, "mse", False), (None, "mse", False), (0.03, "cross_entropy", False),
+])  # fmt: skip
+def test_the_mean_of_each_output_is_little_however_far_the_loss_fell(explained, kind, is_one):
+    """Of pixels that differ in their means, these alone take three quarters of the loss."""
+    finding = Finding(kind="vanishing_by_depth", name="0.weight", level="warning", step=0, last_step=9, steps=10,
+                      ongoing=True, value=1e-4, threshold=1e-3, evidence="evidence", rule="rule")  # fmt: skip
+    series = {} if explained is None else {"r2": np.full(STEPS, explained)}
+    found = evidence(
+        facts=Facts(steps=STEPS, loss=LossFacts(kind=kind, reduction="mean")), loss=np.linspace(1.0, 0.25, STEPS),
+        baseline_loss=np.full(STEPS, 1.0), findings=(finding,), update_ratio=np.full(STEPS, 1e-3), **series,
+    )  # fmt: skip
+    assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("spread", "is_one"), [(1e-5, True), (0.1, False)])
 def test_outputs_that_are_the_same_for_all_rows_show_what_a_recurrence_forgets(spread, is_one):
     """Weights have moved little yet, but nothing of the inputs arrives either."""
