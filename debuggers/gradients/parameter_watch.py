@@ -195,7 +195,7 @@ class ParameterWatch:
         ratio = change / size if size else math.inf
         # What was seen to move does not stand still where its first values are loaded again, as after a search for a
         # learning rate.
-        self._moved = self._moved or ratio >= STILL
+        self._moved = self._moved or not ratio < STILL  # what has become NaN was moved to there
         self.farthest = max(self.farthest, self._way({name: moved[name] for name in moved if name not in outside}))
         evidence = f"in {steps} steps they changed by {ratio:.2g} of their size, less than {STILL:g}"
         self._judge("weights_stand_still", "all weights", step, None if self._moved else evidence, ratio)

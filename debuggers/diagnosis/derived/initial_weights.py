@@ -84,7 +84,8 @@ def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
     An embedding that stands before a wider layer, as of a time or a class, is read beside its inputs.
     """
     facts, outputs = evidence.facts, evidence.of_tensors("output_std")
-    called = [layer for layer in facts.layers if layer.name in outputs]
+    places = {name: place for place, name in enumerate(facts.called)}
+    called = sorted((one for one in facts.layers if one.name in outputs), key=lambda one: places.get(one.name, 0))
     if len(called) > 1 and called[0].kind.startswith("Embedding") and _is_wider(facts, called[1].name, called[0].name):
         called = called[1:]
     first = called[0].name if called else ""

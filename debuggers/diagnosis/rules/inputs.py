@@ -61,7 +61,8 @@ def _broken_by_weights(evidence: Evidence) -> int | None:
 def inputs_constant(evidence: Evidence) -> Argument:
     """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch."""
     argument = Argument("inputs_constant")
-    if _broken_by_weights(evidence) is not None:
+    finite = evidence["inputs/std"]  # NaN is no number that all are
+    if _broken_by_weights(evidence) is not None or (len(finite) and not len(finite.finite)):
         return argument
     varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]
     several = size.median() >= 2 and not evidence.facts.joins_calls  # sentences may all begin with the same token
