@@ -1,6 +1,6 @@
 """The hooks of a session: registers them, and lets them act."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,7 @@ class ConditionalHooks:
             control: Takes what actions ask of the loop.
         """
         self.scaler = scaler
+        self.on_registered: Callable[[ConditionalHook], None] = lambda hook: None
         self._model, self._isolation, self._enabled = model, isolation, enabled
         folder = None if output_dir is None else Path(output_dir)
         self._acting = HookActing(
@@ -112,6 +113,7 @@ class ConditionalHooks:
             self._layers.check(entry)
         self._registered += 1
         self._entries[entry.id] = entry
+        self.on_registered(hook)
         self._attach()
         return entry.id
 

@@ -1,6 +1,6 @@
 """Detectors: one rule per file for a problem in a training run, with its formula and default."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from debuggers.detectors.dead_units import DeadUnits
 from debuggers.detectors.depth import ExplodingByDepth, Modules, VanishingByDepth
@@ -46,9 +46,14 @@ __all__ = [
 ]
 
 
-def gradient_detectors(noise: Callable[[int], float] = lambda step: 1.0) -> Detectors:
-    """Returns the rules for gradients and updates, with no step seen; for ``noise`` see ``ExplodingGradient``."""
-    modules = Modules()
+def gradient_detectors(
+    noise: Callable[[int], float] = lambda step: 1.0, order: Callable[[], Sequence[str]] = lambda: ()
+) -> Detectors:
+    """Returns the rules for gradients and updates, with no step seen.
+
+    For ``noise`` see ``ExplodingGradient``; ``order`` returns the names of modules in the order of their calls.
+    """
+    modules = Modules(order)
     return Detectors(
         [
             NonFiniteGradient(),

@@ -2,9 +2,11 @@
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from debuggers.detectors.call_order import places_in
 from debuggers.detectors.detector import Detector
 from debuggers.detectors.module_parts import ModuleParts
 from debuggers.detectors.observation import Bools, Floats, Observation
@@ -16,9 +18,12 @@ LASTING = 10
 
 
 class Modules:
-    """Which module each row belongs to."""
+    """Which module each row belongs to, and which of them come first and last."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: Callable[[], Sequence[str]] = lambda: ()) -> None:
+        """Takes what returns the modules in the order of their calls; while that is empty, rows stand in theirs."""
+        self._order, self._known = order, (0, 0)
+        self._places: Floats = np.empty(0)
         self._module_of: list[str] = []
         self._rows_of: dict[str, list[int]] = {}
         self._own: list[int] = []  # rows of the model itself, which stand first wherever it uses them
@@ -43,13 +48,24 @@ class Modules:
         alive = (norms > 0) & (norms < np.inf) & ~self._parts.lone_biases(observation, len(norms))
         if len(self._own) < len(norms):
             alive[self._own] = False
-        first = int(alive.argmax())
-        if not alive[first]:
+        if not alive.any():
             return None
-        last = len(alive) - 1 - int(alive[::-1].argmax())
+        places = self._placed()
+        first = int(np.where(alive, places, np.inf).argmin())
+        last = len(alive) - 1 - int(np.where(alive, places, -np.inf)[::-1].argmax())
         if self._module_of[first] == self._module_of[last]:
             return None
         return self._largest(norms, alive, first), self._largest(norms, alive, last)
+
+    def _placed(self) -> Floats:
+        """The place of each row's module in the order of calls; the row's own where that is not known."""
+        order = self._order()
+        if self._known != (len(order), len(self._module_of)):
+            self._known = len(order), len(self._module_of)
+            places = places_in(order, [name for name in self._module_of if name])
+            known = places is not None and len(places) == len(self._module_of)
+            self._places = np.array(places if known else range(len(self._module_of)), np.float64)
+        return self._places
 
     def _largest(self, norms: Floats, alive: Bools, row: int) -> int:
         own = self._rows_of[self._module_of[row]]
@@ -88,7 +104,8 @@ class _ByDepth(Detector):
 class VanishingByDepth(_ByDepth):
     """The first layer's gradient norm is below 1e-4 and below a thousandth of the last layer's, 10 times in a row.
 
-    First and last of the modules that have a gradient, in the model's order; the norm of a module is that of the
+    First and last of the modules that have a gradient, in the order of their calls, or in the model's where that is not
+    known; the norm of a module is that of the
     parameter with the largest one. A bias whose weight is frozen is left out: before a normalisation it has no
     gradient by construction. So are parameters of the model itself, such as a temperature, unless it has no others:
     they stand before all modules wherever they are used. Twelve sigmoid layers that have stopped learning still have a

@@ -1,7 +1,7 @@
 """Measures the gradients of a model step by step, keeps their history, and finds problems in them."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tracker_adapters.emitter import Emitter
@@ -139,6 +139,10 @@ class GradientDebugger(Closing):
                 isolation=self._isolation,
                 stopwatch=self._stopwatch,
             )
+
+    def use_order(self, order: Callable[[], Sequence[str]]) -> None:
+        """Takes what returns the modules in the order of their calls: first and last are those of a pass then."""
+        self._findings.order = order
 
     def listen(self, on_begun: Callable[[list[Finding]], None], on_total: Callable[[int, float], None]) -> None:
         """Has functions called: one with findings when they begin, one with each step and the norm of all gradients.

@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from debuggers.detectors.call_order import places_in
 from debuggers.detectors.observation import Floats
 from debuggers.gradients.trend import log_norms, robust_slopes
 
@@ -29,7 +30,7 @@ class ModuleFlow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepthFlow:
-    """Gradient norms along the layers, in the order in which they were recorded: that of the model's definition.
+    """Gradient norms along the layers, in the order of their calls, or of the model's definition where none is known.
 
     Attributes:
         layers: Modules that hold parameters themselves and had a gradient above zero.
@@ -66,8 +67,14 @@ def module_flows(names: Sequence[str], norms: Floats) -> tuple[ModuleFlow, ...]:
     return tuple(flows)
 
 
-def depth_flow(names: Sequence[str], norms: Floats) -> DepthFlow | None:
-    """Returns the flow through depth, or None with fewer than two layers; arguments as in ``module_flows``."""
+def depth_flow(names: Sequence[str], norms: Floats, order: Sequence[str] = ()) -> DepthFlow | None:
+    """Returns the flow through depth, or None with fewer than two layers.
+
+    Args:
+        names: As in ``module_flows``.
+        norms: As in ``module_flows``.
+        order: The modules in the order of their calls; where one is not among them, layers stand as they appeared.
+    """
     members: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         members.setdefault(name.rpartition(".")[0] or name, []).append(row)
@@ -75,6 +82,8 @@ def depth_flow(names: Sequence[str], norms: Floats) -> DepthFlow | None:
     alive = {layer: median for layer, median in medians.items() if 0 < median < np.inf}
     if len(alive) < 2:
         return None
+    if (places := places_in(order, list(alive))) is not None:
+        alive = {layer: alive[layer] for _, layer in sorted(zip(places, alive, strict=True))}
     values = np.array(list(alive.values()))
     slope = robust_slopes(np.arange(len(values)), log_norms(values)[:, np.newaxis], min_pairs=1)[0]
     with np.errstate(over="ignore"):

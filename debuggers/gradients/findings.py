@@ -21,6 +21,7 @@ class GradientFindings:
         history: Statistics of the last measured steps.
         total: Judges the norm of all gradients together, of measured and of probed steps.
         noise: Knows which steps have smaller batches.
+        order: Returns the modules in the order of their calls, as far as that is known.
         on_begun: Called with new findings, also with those about updates, which begin in ``optimizer.step``.
     """
 
@@ -32,7 +33,8 @@ class GradientFindings:
         self.total = TotalGradient(emitter if emits_total else None, arrivals, self.announce, self.noise)
         self._emitter = emitter
         self.on_begun: Callable[[list[Finding]], None] = lambda findings: None
-        self._detectors = gradient_detectors(self.noise.factor)
+        self.order: Callable[[], Sequence[str]] = lambda: ()
+        self._detectors = gradient_detectors(self.noise.factor, self._called)
 
     def see_gradients(
         self,
@@ -58,6 +60,9 @@ class GradientFindings:
         kinds = {finding.kind for finding in named}
         self.announce(named + [finding for finding in begun if finding.kind not in kinds])
 
+    def _called(self) -> Sequence[str]:
+        return self.order()
+
     def see_layer(self, step: int, layer: str, table: SummaryTable) -> None:
         """Takes the gradients of one layer, a table of one row."""
         self.announce(self._detectors.see(self.history.record(step, (layer,), table)))
@@ -79,4 +84,4 @@ class GradientFindings:
 
     def analyze(self) -> GradientFlowAnalysis:
         """Returns what the held steps mean."""
-        return analyze(self.history, findings=self.all())
+        return analyze(self.history, findings=self.all(), order=self.order())

@@ -127,19 +127,22 @@ def finding_lines(findings: Sequence[Finding]) -> list[str]:
     return lines
 
 
-def analyze(history: GradientHistory, *, findings: Sequence[Finding] | None = None) -> GradientFlowAnalysis:
+def analyze(
+    history: GradientHistory, *, findings: Sequence[Finding] | None = None, order: Sequence[str] = ()
+) -> GradientFlowAnalysis:
     """Analyses what a history holds.
 
     Args:
         history: What was recorded.
         findings: What detectors found while training; those that ended before the held steps do not count. By
             default the detectors check the held steps again.
+        order: The modules in the order of their calls; without, layers stand as they appeared.
     """
     steps, names = history.steps, history.names
     norms = history.window("norm")
     logs = log_norms(norms)
     slopes = robust_slopes(steps, logs)
-    depth = depth_flow(names, norms)
+    depth = depth_flow(names, norms, order)
     held = np.concatenate([steps, history.update_steps])
     first, last = (int(held.min()), int(held.max())) if len(held) else (None, None)
     found = _replay(history) if findings is None else _still_held(findings, first)

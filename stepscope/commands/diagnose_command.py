@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 from tracker_adapters.values.plain import json_values
+from tracker_adapters.wording import counted
 
 from stepscope.commands.common import echo, echo_prose, one_line_errors, say_damage
 from stepscope.runs.folders import find_runs
@@ -49,6 +50,8 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             if not (evidence.facts.steps or causes):
                 echo("Nothing to diagnose: no step is stored.")
                 continue
-            echo_prose("\n".join(cause_lines(causes) or [f"No cause found in {evidence.facts.steps:,} steps."]))
+            echo_prose(
+                "\n".join(cause_lines(causes) or [f"No cause found in {counted(evidence.facts.steps, 'steps')}."])
+            )
             for gap in evidence.unchecked if evidence.facts.model else (_UNOBSERVED,):
                 echo_prose(f"Not checked: {gap}")

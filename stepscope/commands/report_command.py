@@ -58,7 +58,8 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
     if not shown:
         raise NotARunError(
             f"no report is stored in {', '.join(map(str, map(short_path, folders)))}; a session stores one when it "
-            "ends: stepscope.watch(model, optimizer, run=run)"
+            "ends: stepscope.watch(model, optimizer, run=run). Of a run that was killed, or is not over, stepscope "
+            "diagnose names the causes, and --html FILE writes the page"
         )
 
 

@@ -153,6 +153,11 @@ class SessionDiagnosis:
         return told
 
     @property
+    def called_layers(self) -> tuple[str, ...]:
+        """The layers in the order in which the first sampled pass called them; empty before."""
+        return () if self.signals is None else self.signals.called_layers
+
+    @property
     def sees_passes(self) -> bool:
         """Whether backward passes are observed."""
         return self.observer is not None
@@ -265,7 +270,7 @@ class SessionDiagnosis:
             return Facts(probes=dict(self.probes), not_told=(_OFF,) if self._is_off else ())
         without = () if self.signals is None else tuple(self.signals.without_gradients)
         facts = self.observer.facts(self._watch, waits=waits, probes=dict(self.probes), without_gradients=without)
-        called = () if self.signals is None else self.signals.called_layers
+        called = self.called_layers
         known = frozenset(called)
         called = () if called == tuple(one.name for one in facts.layers if one.name in known) else called
         return with_fields(facts, called=called, not_told=(*facts.not_told, *self._unseen_layers()))

@@ -127,6 +127,8 @@ class SessionLifecycle(SessionView):
         return self.stop()
 
     def __enter__(self) -> Self:
+        if self._stopped:
+            raise SessionError("this session has ended; expected a new one from stepscope.watch()")
         return self if self._started else self.start()
 
     def __exit__(

@@ -34,6 +34,8 @@ ACTIONS = (
 _OF_SESSIONS = WEIGHED_KINDS | {ExplodingByDepth.kind}
 """Kinds that a session finds whatever its rules about signals are."""
 _OF_REPORTS = frozenset(invariant.name for invariant in INVARIANTS)
+_PREFIX = "on_finding/"
+"""How the names of hooks begin that are made of ``on_finding``."""
 _log = logging.getLogger(__name__)
 _EXPECTED = "a function, an exception type, " + ", ".join(repr(str(action)) for action in ACTIONS) + " or 'measure:20'"
 
@@ -69,14 +71,19 @@ def warn_of_unknown_kinds(hook: ConditionalHook, known: Iterable[str]) -> None:
     """Warns of kinds that no rule of a session finds, as where the spelling is wrong: nothing would ever be done.
 
     Args:
-        hook: One of ``hooks_on_findings``.
+        hook: One of ``hooks_on_findings``, or of the user.
         known: As for ``hooks_on_findings``, of the session that is to act.
     """
-    for kind in sorted(set(hook.kinds) - {*known, *_OF_SESSIONS}):
+    kinds = {*known, *_OF_SESSIONS}
+    where = "on_finding" if hook.name.startswith(_PREFIX) else f"hook {hook.name!r}"
+    for kind in sorted(set(hook.kinds) - kinds):
+        close = _close(kind, kinds)
         _log.warning(
-            "on_finding: no rule of this session finds %r, so that nothing is done; expected the kind of one of its "
-            "findings, such as 'non_finite_loss', or a level: %s",
+            "%s: no rule of this session finds %r, so that nothing is done; expected the kind of one of its findings, "
+            "such as %r, or a level: %s",
+            where,
             kind,
+            close or "non_finite_loss",
             ", ".join(get_args(AlertLevel)),
         )
 
@@ -86,7 +93,7 @@ def _hook(key: object, reactions: object, kinds: set[str]) -> ConditionalHook:
         raise SessionError(f"on_finding has the key {key!r}; expected the kind of a finding or a level")
     from debuggers.conditional_hooks.builder import HookBuilder  # takes time, and most sessions have no such hook
 
-    builder = HookBuilder(f"on_finding/{key}")
+    builder = HookBuilder(f"{_PREFIX}{key}")
     if key in get_args(AlertLevel):
         builder.trigger(HookTrigger.ON_FINDING, level=key)  # type: ignore[arg-type]
     elif key in _OF_REPORTS - kinds:

@@ -135,11 +135,12 @@ class DebugSession(SessionProbing):
             stopwatch=self._pacing.stopwatch,
         )
         self._instruments.tools.evidence = lambda: self._diagnosis.evidence([])
+        self._instruments.gradients.use_order(lambda: self._diagnosis.called_layers)
         self._diagnosis.use_watch(
             self._instruments.gradients.watch, lambda facts: self._coverage(facts, waits=False).gaps
         )
+        self._instruments.tools.hooks.on_registered = lambda hook: warn_of_unknown_kinds(hook, self._diagnosis.kinds)
         for hook in hooks_on_findings(on_finding, known=self._diagnosis.kinds, run=run):
-            warn_of_unknown_kinds(hook, self._diagnosis.kinds)
             self._instruments.tools.hooks.register_hook(hook)
         self._instruments.gradients.listen(self._instruments.tools.begun, on_total=self._diagnosis.note_total)
         self._diagnosis.listen(self._instruments.tools.begun)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
+
+from tracker_adapters.wording import times
 
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
     from debuggers.profiling.profiler import PerformanceProfiler
     from debuggers.tensors.inspector import TensorInspector
+
+_OF_A_HOOK = re.compile(r"hook ('[^']*'|\"[^\"]*\")")
+"""How the places of failures begin that are a user's own: those of a conditional hook's callback or condition."""
 
 
 class SessionView:
@@ -150,15 +157,19 @@ class SessionView:
 
     def _coverage(self, facts: Facts, more: Iterable[str] = (), *, waits: bool = True) -> Coverage:
         """What was checked so far, with what is known of the training; may wait for the device."""
+        of_hooks: Counter[str] = Counter()
+        for (place, _), count in self._failures.items():
+            if (found := _OF_A_HOOK.match(place)) is not None:
+                of_hooks[found[0]] += count
         return Coverage.of(
             self._instruments,
             self._pacing.overhead(),
             last_step=self._pacing.last,
-            failures=sum(self._failures.values()),
+            failures=sum(self._failures.values()) - sum(of_hooks.values()),
             unused_passes=self._first_nan.unused_passes,
             replaced=self._is_replaced,
             ended_tools=self._stability.ended_tools,
-            not_told=(*facts.not_told, *more),
+            not_told=(*facts.not_told, *more, *(f"{hook} failed {times(of_hooks[hook])}" for hook in of_hooks)),
             waits=waits,
         )
 

@@ -55,7 +55,7 @@ def dead_units(evidence: Evidence) -> Argument:
         if found := evidence.found("dead_units"):
             argument.add(WEAK, found[0].message, since=found[0].step)
         if share > 0.99:
-            argument.add(MODERATE, f"{name} puts out nothing but zeros", since=since)
+            argument.add(MODERATE, f"none of what {name} puts out is ever above zero", since=since)
     elif found := evidence.found("dead_units"):
         argument.add(0.5, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     elif silent := _silent(evidence):

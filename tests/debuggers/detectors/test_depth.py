@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from debuggers.detectors import ExplodingByDepth, VanishingByDepth
+from debuggers.detectors import ExplodingByDepth, Modules, VanishingByDepth
+from debuggers.detectors.call_order import places_in
 
 NAMES = ["0.weight", "0.bias", "2.weight", "4.weight", "4.bias"]
 
@@ -61,3 +62,31 @@ def test_a_parameter_of_the_model_itself_is_not_the_first_layer(observe):
     assert steps(VanishingByDepth(), observe, norms, names=["temperature", "body.weight", "head.weight"]) == []
     (finding,) = steps(VanishingByDepth(), observe, norms, names=["first", "second", "third"])
     assert finding.name == "first"
+
+
+@pytest.mark.parametrize(("order", "first"), [
+    (("2", "4", "0"), "2.weight"),
+    (("4", "2", "0"), None),  # nothing is known of what is larger than the first
+    ((), "0.weight"),
+    (("2", "4"), "0.weight"),  # one of them is not known
+])  # fmt: skip
+def test_the_first_layer_is_the_one_that_is_called_first(observe, order, first):
+    """Its attributes may have been set in any order."""
+    norms = [1e-9 if first == "0.weight" else 1.0, 0.0, 1e-9 if first == "2.weight" else 1.0, 1.0, 1.0]
+    rule = VanishingByDepth(Modules(lambda: order))
+    assert [finding.name for finding in steps(rule, observe, norms)] == ([first] if first else [])
+
+
+def test_an_order_that_comes_to_be_known_holds_from_then_on(observe):
+    order: list[str] = []
+    rule = VanishingByDepth(Modules(lambda: order))
+    norms = [1.0, 0.0, 1.0, 1e-9, 0.0]
+    assert steps(rule, observe, norms) == []
+    order += ["4", "2", "0"]
+    assert [finding.name for finding in steps(rule, observe, norms)] == ["4.weight"]
+
+
+def test_a_part_of_a_module_stands_where_that_is_called():
+    assert places_in(["embed", "attention", "head"], ["attention.out_proj", "embed", "head"]) == [1, 0, 2]
+    assert places_in(["embed", "attention"], ["attention", "own"]) is None
+    assert places_in([], ["embed"]) is None

@@ -73,6 +73,16 @@ def test_flow_through_depth_is_the_ratio_and_the_factor_of_a_layer():
     assert depth.factor_per_layer == pytest.approx(0.1)
 
 
+def test_flow_through_depth_follows_the_calls():
+    history = GradientHistory()
+    for step in range(3):
+        record(history, step, **{f"layers__{depth}__weight": [10.0**depth] for depth in range(6)})
+    depth = analyze(history, order=[f"layers.{place}" for place in reversed(range(6))]).depth
+    assert depth.layers[0] == "layers.5"
+    assert depth.first_to_last == pytest.approx(1e5)
+    assert depth.factor_per_layer == pytest.approx(10)
+
+
 def test_trends_are_named_over_the_whole_history():
     history = GradientHistory()
     for step in range(0, 200, 5):

@@ -189,7 +189,23 @@ def test_failures_are_in_the_report():
         hooks.register_hook(hook.action(HookAction.ALERT).layer_patterns(["attention"]).build())
 
     session, _ = train(register, steps=3)
-    assert session.report().failures == {"hook 'h': its condition: ZeroDivisionError": 3}
+    report = session.report()
+    assert report.failures == {"hook 'h': its condition: ZeroDivisionError": 3}
+    assert "hook 'h' failed 3 times" in report.coverage.gaps
+    assert "internal error" not in report.summary()
+
+
+def test_a_kind_of_finding_that_does_not_exist_is_told(caplog):
+    def register(hooks):
+        for kind in ("non_finite_los", "non_finite_loss"):
+            hook = HookBuilder("typo").trigger(HookTrigger.ON_FINDING, kinds=[kind])
+            hooks.register_hook(hook.action(HookAction.STOP).build())
+
+    train(register, steps=2)
+    assert [line for line in caplog.messages if "no rule of this session finds" in line] == [
+        "hook 'typo': no rule of this session finds 'non_finite_los', so that nothing is done; expected the kind of "
+        "one of its findings, such as 'non_finite_loss', or a level: info, warning, error"
+    ]
 
 
 def test_a_disabled_session_has_hooks_that_do_nothing(monkeypatch):
@@ -221,3 +237,18 @@ def test_an_unchanged_loop_has_hooks_and_gradients_come_without_the_loss_scale()
             scaler.update()
             optimizer.zero_grad()
     assert norms == [1.0, 1.0]
+
+
+def test_the_first_layer_of_a_report_is_the_one_that_is_called_first():
+    """A head may be made before the body that it stands behind."""
+
+    class HeadFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head, self.body = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.head(self.body(x).tanh())
+
+    session, _ = train(model=HeadFirst)
+    assert "Gradient norm of the first layer, body: " in session.report().summary()

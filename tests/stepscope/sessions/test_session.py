@@ -201,6 +201,13 @@ def test_closing_the_run_ends_the_session_first(tmp_path):
         session.step(1.0)
 
 
+def _enter_twice(session):
+    """As a cell of a notebook that is run again."""
+    for _ in range(2):
+        with session:
+            pass
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -213,6 +220,7 @@ def test_closing_the_run_ends_the_session_first(tmp_path):
         (lambda: stepscope.DebugSession(config=3), ConfigError, "config is 3"),
         (lambda: stepscope.DebugSession().step(1.0), SessionError, "call start"),
         (lambda: stepscope.DebugSession().start().start(), SessionError, "was started before"),
+        (lambda: _enter_twice(stepscope.DebugSession()), SessionError, "has ended; expected a new one"),
         (lambda: stepscope.DebugSession().start().step(1.0, step=-1), ArtifactError, "-1"),
         (
             lambda: stepscope.DebugSession().start().step("low"),
