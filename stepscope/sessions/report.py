@@ -190,7 +190,8 @@ def overhead_line(overhead: Overhead) -> str:
         free = "" if overhead.limit is None else f"; the first {FREE_STEPS} are not limited"
         return f"{cost}, start-up included. The share is given from step {2 * overhead.warm_up_steps} on{free}."
     if overhead.limit is not None and spent_s <= FLOOR_S:
-        return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, so not limited)."
+        why = f"{overhead.skipped_by_governor:,} steps were skipped for that" if overhead.skipped_by_governor else ""
+        return f"{cost} (under {FLOOR_S * 1e3:.0f} ms a step, {why or 'so not limited'})."
     limit = "" if overhead.limit is None else f" (limit {overhead.limit:.1%}, or {FLOOR_S * 1e3:.0f} ms)"
     return f"{cost}, {overhead.share:.1%}{limit}."
 

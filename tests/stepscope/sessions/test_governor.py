@@ -131,6 +131,17 @@ def test_an_overhead_of_steps_that_took_no_time_is_told_without_a_share():
     assert line == "Overhead: 20.00 ms a step; the step time without it is not known."
 
 
+def test_what_is_kept_under_a_millisecond_by_leaving_steps_out_says_so():
+    for skipped in (0, 250):
+        governor = Governor(0.05)
+        for step in range(2 * FREE_STEPS + skipped):
+            measured = step < 2 * FREE_STEPS
+            governor.account(0.01, 0.0005 if measured else 0.0, due=True, measured=measured)
+        line = overhead_line(governor.overhead())
+        assert (f"(under 1 ms a step, {skipped} steps were skipped for that)." in line) == bool(skipped)
+        assert ("so not limited" in line) != bool(skipped)
+
+
 def test_of_few_steps_no_share_is_given_because_start_up_dominates_it():
     cost = "Overhead: 20.00 ms a step of 80.00 ms"
     for limit, settled, few, share in (
