@@ -12,7 +12,7 @@ from debuggers.gradients.element_samples import SAMPLES
 from debuggers.gradients.late_changes import LateChanges
 from debuggers.gradients.parameters import Gradients, Parameters
 from debuggers.gradients.weight_movement import IdleOptimizers, Movement, WeightMovement
-from debuggers.instrumentation.joined_optimizers import rounds_of
+from debuggers.instrumentation.joined_optimizers import members_of, rounds_of
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
 from debuggers.torch_internals.optimizers import held_parameters
@@ -189,7 +189,13 @@ class ParameterWatch:
     def _take(self, step: int, steps: int, movement: Movement) -> None:
         moved = movement.resolve()
         outside = sorted(set(self.roles().outside_optimizer) & moved.keys())
-        mine = [norms for name, norms in moved.items() if name not in outside] or [(0.0, 0.0)]
+        named = self._named()
+        # Of a table whose gradients are sparse, the rows that are compared may be none of those that were read.
+        sparse = [one for one in members_of(self._optimizer) if isinstance(one, torch.optim.SparseAdam)]
+        tables = {id(parameter) for one in sparse for parameter in held_parameters(one)}
+        mine = [
+            norms for name, norms in moved.items() if name not in outside and id(named.get(name)) not in tables
+        ] or [(0.0, 0.0)]
         change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
         # A parameter that starts at zero has no magnitude of its own to compare with: only all together count.
         ratio = change / size if size else math.inf

@@ -61,4 +61,12 @@ def contradiction(evidence: Evidence) -> Contradiction | None:
     most = slice(len(steps) // 3, None)
     right = float(np.mean(accuracy.values[ours][most]))
     is_reversed = is_below(evidence, right, chance, len(steps[most]), deviations=CHANCE)
+    if is_reversed and any(node.startswith("Neg") for node in loss.nodes) and _are_distances(evidence):
+        return None
     return Contradiction(level, expected, found, is_reversed)
+
+
+def _are_distances(evidence: Evidence) -> bool:
+    """Whether outputs are never below zero, as distances and energies are, of which the smallest is the answer."""
+    lowest = evidence["outputs/min"].finite.values
+    return len(lowest) >= FEWEST and bool((lowest >= 0).all())

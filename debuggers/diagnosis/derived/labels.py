@@ -28,6 +28,16 @@ def labels_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
     return float(np.mean(mean.values)) * min(sizes)
 
 
+def are_drawn(evidence: Evidence) -> bool:
+    """Whether the loss weighs log-probabilities of classes, as of what a policy has drawn, by gains of either sign.
+
+    A policy may have one state, as a bandit's has, and comes to draw one of all.
+    """
+    loss = evidence.facts.loss
+    picks = loss is not None and any(node.startswith(("Gather", "Index", "Nll")) for node in loss.nodes)
+    return loss is not None and not loss.kind and loss.weighted and picks
+
+
 def targets_of_a_row(evidence: Evidence, loss: LossFacts) -> float:
     """How many cross entropies the loss adds up for a row: its labels, the places of its sequence, or several terms.
 

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, of_one_class
+from debuggers.diagnosis.derived.labels import are_drawn
 from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.derived.updates import TRIAL
 from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
@@ -24,6 +25,8 @@ KNOWN = 0.95
 """Share of a constant output's loss that is learnt where nearly all of it is."""
 FEW_OF_A_CLASS = 10.0
 """Rows of a class that are too few to learn it from."""
+_OF_SCORES = ("Cat", "Stack", "Bmm", "Sum", "Div", "Mul", "View", "Squeeze")
+"""Operators that put scores of pairs together, and scale them."""
 OF_A_TAIL = 0.3
 """Share of the most frequent class, where another one is so rare, from which the others count; else it is half."""
 
@@ -64,7 +67,18 @@ def _are_places(evidence: Evidence) -> bool:
     if loss is None or _is_smoothed(loss):
         return False
     in_part = width > 1 and NOT_LEARNT < late / math.log(width) < 1 - NOT_LEARNT / 2
-    return loss.kind == "cross_entropy" and in_part
+    is_learnt = width > 1 and losses.values.size >= TRIAL and late <= NOT_LEARNT * math.log(width)
+    return loss.kind == "cross_entropy" and (in_part or (is_learnt and _are_scores_of_pairs(loss)))
+
+
+def _are_scores_of_pairs(loss: LossFacts) -> bool:
+    """Whether no layer makes the logits, but what joins, scales or multiplies several parts, as scores of pairs are.
+
+    Then a class is a place, and no output unit has weights of its own for it.
+    """
+    softmax = next((place for place, node in enumerate(loss.nodes) if node.startswith("LogSoftmax")), len(loss.nodes))
+    behind = loss.nodes[softmax + 1 :]
+    return bool(behind) and all(node.startswith(_OF_SCORES) for node in behind)
 
 
 def _is_smoothed(loss: LossFacts) -> bool:
@@ -102,7 +116,7 @@ def class_imbalance(evidence: Evidence) -> Argument:
     """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
-    if not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
+    if are_drawn(evidence) or not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
     most, least = shares = _shares(evidence)
     weight = _weight_of_rare(evidence)

@@ -3,6 +3,7 @@
 from math import log2, prod
 
 import numpy as np
+import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.input_kinds import are_codes
@@ -35,6 +36,8 @@ HOLDS = 0.3
 """Share of the loss of a constant output below which that of a validation says that what was learnt holds."""
 LARGEST_KNOWN = 128
 """Rows of the largest usual batch that is not taken for the whole data set where it is known by heart."""
+BY_CHANCE = 0.03
+"""Share of a batch's rows by which more are equal where each was repeated equally often, as some are by themselves."""
 COPIES = 0.9
 """Share of equal rows with equal targets from which they may be copies, but for wrong labels."""
 FEW_BATCHES = 2.5
@@ -55,6 +58,8 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
         elif share >= 1 - 1.5 / rows:
             argument.against(STRONG, "all rows are equal: see inputs_constant")
+        elif (copies := _each_so_often(same.finite.values, rows)) is not None:
+            argument.against(STRONG, copies)
         elsewhere = evidence["inputs/duplicates_elsewhere"].finite
         if len(elsewhere) and elsewhere.median() < share / ELSEWHERE:
             argument.against(
@@ -80,6 +85,19 @@ def duplicated_data(evidence: Evidence) -> Argument:
         "torch.unique(inputs, dim=0)."
     )
     return argument
+
+
+def _each_so_often(shares: npt.NDArray[np.float64], rows: float) -> str | None:
+    """What to say of rows each of which comes as often as the others, in each batch: it was repeated; else None.
+
+    As for several draws, answers or masks of each. A sampler that is at fault repeats some more than others.
+    """
+    least = float(shares.min()) if len(shares) >= 3 else 0.0
+    times = 1 / (1 - least) if least < 1 else 0.0
+    is_whole = abs(times - round(times)) < 1e-6 and 2 <= times <= rows / 2
+    if not is_whole or float(np.median(shares)) > least + BY_CHANCE:
+        return None
+    return f"each row of a batch comes {times:.0f} times: it was repeated on purpose"
 
 
 def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -> None:

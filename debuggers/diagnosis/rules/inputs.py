@@ -7,6 +7,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.initial_weights import entering_first_layer
 from debuggers.diagnosis.derived.input_kinds import are_codes
+from debuggers.diagnosis.derived.labels import are_drawn
 from debuggers.diagnosis.derived.updates import threw_weights
 from debuggers.diagnosis.derived.visits import MOSTLY_EQUAL
 from debuggers.diagnosis.evidence import Evidence
@@ -62,6 +63,8 @@ def inputs_constant(evidence: Evidence) -> Argument:
     """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch."""
     argument = Argument("inputs_constant")
     finite = evidence["inputs/std"]  # NaN is no number that all are
+    if are_drawn(evidence):
+        return argument
     if _broken_by_weights(evidence) is not None or (len(finite) and not len(finite.finite)):
         return argument
     varies, size = evidence["inputs/batch_std"], evidence["inputs/batch_size"]

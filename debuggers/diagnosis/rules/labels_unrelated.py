@@ -48,6 +48,8 @@ OF_A_CLASS = 10.0
 """Rows of each class, on average, up to which they are few."""
 MANY = 16
 """Outputs of a row from which their means are worth learning by themselves."""
+HOLDS = 0.995
+"""Share of a constant output's loss below which a validation that stays there says that something was learnt."""
 HALF = 0.5
 """Share of what there is to learn, below which it may be the means alone."""
 
@@ -111,10 +113,23 @@ def _add_relation(argument: Argument, evidence: Evidence, *, near: bool) -> None
     new = learnt_of_new_rows(evidence)
     if new is not None:
         argument.against(STRONG, f"the loss of rows that were new came to {new:.3g}, below that of a constant output")
+    validation, floor = evidence.validation.finite, evidence["baseline_loss"].finite
+    late = validation.values[len(validation) // 2 :]
+    is_known = len(validation) >= 4 and len(floor) > 0 and is_of_whole_loss(evidence) and _is_of_one_output(evidence)
+    if is_known and late.max() < HOLDS * floor.last:
+        argument.against(
+            STRONG, f"the validation loss stays below that of a constant output, at {late[-1]:.3g} or less"
+        )
     if reconstructs(evidence):
         argument.against(CERTAIN, "the targets are the inputs themselves")
     if near and explains(evidence):
         argument.against(STRONG, "outputs and targets go together: a line through them explains a quarter and more")
+
+
+def _is_of_one_output(evidence: Evidence) -> bool:
+    """Whether the best constant output is one number, or shares of classes; of several it is the mean of each."""
+    loss = evidence.facts.loss
+    return loss is not None and (loss.kind not in OF_VALUES or int(np.prod(loss.outputs_shape[1:])) == 1)
 
 
 def _add_steps(argument: Argument, evidence: Evidence, *, near: bool) -> None:

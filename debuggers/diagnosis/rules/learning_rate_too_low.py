@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.derived.rates import (
@@ -39,6 +41,8 @@ SMALL_SCORES = 0.1
 """Standard deviation of scores below which a softmax of them is nearly uniform: e^0.1 is 1.1."""
 GROWS, STEADILY = 1.3, 0.2
 """Times its first value that scores spread by at the end if they grow, and the share of the fall in the last third."""
+ARRIVED = 1e-3
+"""Share of their first size to which gradients fall where a training has arrived."""
 OF_GROUPS = 10.0
 """Times its lowest rate that an optimizer's highest is, from which its groups are slowed on purpose."""
 
@@ -52,7 +56,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
     if progress is None or not len(ratio) or (progress.failed and not _rose_by_itself(progress, evidence)):
         return argument
-    typical, since = ratio.median(), int(ratio.steps[0])
+    typical, since = _typical(evidence), int(ratio.steps[0])
     if text := _multiplied_with_itself(evidence):
         argument.add(0.85, text, since=since)
         argument.advice = (
@@ -62,7 +66,14 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     alive = evidence["total_norm/gradients"].finite
     # Updates are small beside weights that the first ones threw far away.
     thrown_far = float(ratio.values[:EARLY].max()) > 1
-    if not len(alive) or alive.median() == 0 or thrown_far or only_vectors_move(evidence) or _falls(progress):
+    if (
+        not len(alive)
+        or _has_arrived(evidence)
+        or alive.median() == 0
+        or thrown_far
+        or only_vectors_move(evidence)
+        or _falls(progress)
+    ):
         return argument
     way, gains_nothing = travelled(evidence), _gained(progress, evidence) < 0.15
     if typical < SMALL_RATIO / 10:
@@ -95,6 +106,31 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
         argument.against(STRONG, "it was higher before: see schedule_collapsed")
     argument.advice = advice or _raise(evidence, typical)
     return argument
+
+
+def _typical(evidence: Evidence) -> float:
+    """The median update ratio; beside a table, of which a batch reads few rows, that of others if it is larger."""
+    typical = evidence["update_ratio"].finite.median()
+    tables = {f"{layer.name}.weight" for layer in evidence.facts.layers if layer.kind.startswith("Embedding")}
+    ratios = evidence.of_tensors("parameter_update_ratio")
+    others = [
+        ratios[one.name].finite.median()
+        for one in evidence.facts.parameters
+        if len(one.shape) > 1 and one.name not in tables and one.name in ratios and len(ratios[one.name].finite)
+    ]
+    return max(typical, float(np.median(others))) if tables and others else typical
+
+
+def _has_arrived(evidence: Evidence) -> bool:
+    """Whether steps were of a usual size at first, and gradients are next to nothing now: nothing is left to be learnt.
+
+    Only where batches do not differ, or not much, do gradients fall so far.
+    """
+    ratio, norms = evidence["update_ratio"].finite, evidence["total_norm/gradients"].finite
+    if len(ratio) < ENOUGH_LOOKS or len(norms) < 3 * EARLY:
+        return False
+    usual = float(np.median(ratio.values[:EARLY])) > SMALL_RATIO
+    return usual and norms.late(3).median() < ARRIVED * float(np.median(norms.values[:EARLY]))
 
 
 def _add_held_back(argument: Argument, progress: Progress, evidence: Evidence) -> str:

@@ -37,7 +37,7 @@ _PICKS = (
     *("Reshape", "Clone", "AsStrided"),
 )
 """Operators that keep the sign of what they are given; a division is one by a number of rows."""
-_ORDER = ("Index", "Sort", "Logcumsumexp", "Cumsum")
+_ORDER = ("Index", "Sort", "Logcumsumexp", "Cumsum", "Exp")
 """How the names of operators begin that put a batch's outputs in an order."""
 NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
@@ -248,7 +248,7 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     argument = Argument("shape_broadcast")
     loss = evidence.facts.loss
     shown = None if loss is None else next((part for part in loss.parts if part.broadcast), loss)
-    if shown is not None and shown.broadcast and not _are_samples(shown):
+    if shown is not None and shown.broadcast and not _are_samples(shown) and not _are_levels(shown):
         size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
         argument.add(
             CERTAIN,
@@ -258,7 +258,8 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     elif loss is not None and loss.kind in OF_VALUES | {"bce", "bce_with_logits"}:
         ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
         # What was only put into another shape has as many elements.
-        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs) and not _are_samples(loss):
+        is_meant = _are_samples(loss) or _are_levels(loss)
+        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs) and not is_meant:
             argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
     outputs, targets = evidence.facts.outputs, evidence.facts.targets
     compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them
@@ -273,6 +274,15 @@ def shape_broadcast(evidence: Evidence) -> Argument:
 def _are_samples(loss: LossFacts) -> bool:
     """Whether there are several outputs for each row of targets, one below the other, as samples of a decoder."""
     return len(loss.targets_shape) > 1 and loss.outputs_shape[1:] == loss.targets_shape
+
+
+def _are_levels(loss: LossFacts) -> bool:
+    """Whether each row's one target is compared with all of its outputs, which have weights of their own.
+
+    As those of quantiles have: what is compared belongs together.
+    """
+    ours, theirs = loss.outputs_shape, loss.targets_shape
+    return loss.weighted and len(ours) == 2 and theirs == (ours[0], 1)
 
 
 def loss_sum_not_mean(evidence: Evidence) -> Argument:

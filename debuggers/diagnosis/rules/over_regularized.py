@@ -52,7 +52,7 @@ def over_regularized(evidence: Evidence) -> Argument:
     strength = max((float(value) for value in decay if isinstance(value, (int, float))), default=0.0)
     if progress is None:  # a loss that pulls outputs to zero shrinks weights, too
         return argument
-    if len(norm) >= 5:
+    if len(norm) >= 5 and (strength or not _is_one_layer(evidence) or _gives_back(evidence, progress)):
         _add_shrinking(argument, evidence, progress, strength)
     _add_pull(argument, evidence, strength)
     decays = _decay(evidence)
@@ -80,6 +80,11 @@ def over_regularized(evidence: Evidence) -> Argument:
     )
     argument.advice = argument.advice or (f"{lower}." if not drops else f"Lower dropout: p = {drops[0].value:g} → 0.2.")
     return argument
+
+
+def _is_one_layer(evidence: Evidence) -> bool:
+    """Whether one layer is trained, as of a regression: its weights shrink to the solution from a larger first draw."""
+    return sum(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters) == 1
 
 
 def _weigh_validation(argument: Argument, evidence: Evidence, progress: Progress) -> None:

@@ -17,8 +17,8 @@ COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
-SMALL = 0.05
-"""Share of a model that may put out what nothing uses."""
+SMALL, PART = 0.05, 0.2
+"""Shares of a model that may put out what nothing uses: the second, of the layers that are called last."""
 
 
 def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
@@ -75,7 +75,8 @@ def parameters_not_in_optimizer(evidence: Evidence) -> Argument:
 def detached_parameters(evidence: Evidence) -> Argument:
     """Parameters of layers that ran never got a gradient: something cuts the graph between them and the loss."""
     argument = Argument("detached_parameters")
-    names = with_role(evidence, "without_gradient")
+    averages = {one.name for one in evidence.facts.parameters if one.moves}  # of trained ones, as a teacher's are
+    names = [name for name in with_role(evidence, "without_gradient") if name not in averages]
     ran = evidence.of_tensors("output_std")
     if not names:
         _add_recurrence(argument, evidence)
@@ -105,7 +106,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"they are {share:.0%} of the model, and the loss fell by {progress.fell:.0%} only")
         elif (
             progress is not None
-            and share <= SMALL
+            and share <= (PART if _are_called_last(evidence, cut) else SMALL)
             and (progress.learnt > 0.5 or (progress.fell > LITTLE and not comes_first))
             and not (comes_first and _are_several_new(evidence, cut))
         ):
@@ -178,6 +179,15 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
     return set(roles[: len(names)]) == {"without_gradient"} and set(roles[len(names) :]) == {"trained"}
 
 
+def _are_called_last(evidence: Evidence, names: Sequence[str]) -> bool:
+    """Whether the layers of some parameters are called after those of all others: nothing is behind them."""
+    places = {layer: place for place, layer in enumerate(evidence.facts.called)}
+    known = {one.name: places.get(one.name.rpartition(".")[0]) for one in evidence.facts.parameters}
+    theirs = [place for name, place in known.items() if name in names and place is not None]
+    others = [place for name, place in known.items() if name not in names and place is not None]
+    return len(theirs) + len(others) == len(known) > 0 and min(theirs, default=0) > max(others, default=0)
+
+
 def _are_several_new(evidence: Evidence, names: Sequence[str]) -> bool:
     """Whether parameters are of several weights that nothing trained, as of a net that another one reads.
 
@@ -194,8 +204,7 @@ def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:
     2018).
     """
     layers = set(evidence.facts.without_gradients)
-    averages = {one.name for one in evidence.facts.parameters if one.moves}
-    fresh = [name for name in fresh_weights(evidence, "without_gradient") if name in names and name not in averages]
+    fresh = [name for name in fresh_weights(evidence, "without_gradient") if name in names]
     return [name for name in fresh if name.rpartition(".")[0] in layers]
 
 

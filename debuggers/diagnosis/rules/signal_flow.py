@@ -221,7 +221,9 @@ def exploding_gradients(evidence: Evidence) -> Argument:
         argument.add(MODERATE, found[0].message, since=found[0].step, where=[one.name for one in found[:3]])
     recurrent = [layer for layer in evidence.facts.layers if layer.kind in RECURRENT]
     is_unclipped = bool(recurrent) and not evidence.facts.clips
-    if is_unclipped and progress is not None and progress.learnt < LITTLE and (spikes := _jumps(norms)) is not None:
+    # Of a loss of both signs, as a policy's, nobody knows how much was learnt.
+    has_learnt_little = progress is not None and progress.lowest >= 0 and progress.learnt < LITTLE
+    if is_unclipped and has_learnt_little and (spikes := _jumps(norms)) is not None:
         argument.add(MODERATE, spikes[1], since=spikes[0])
     if argument.cause is not None and is_unclipped and not goes_well:
         argument.add(

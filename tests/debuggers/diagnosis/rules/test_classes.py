@@ -21,6 +21,35 @@ def test_the_place_of_the_positive_is_no_class(level, is_one):
     assert ("single_class_labels" in [cause.code for cause in causes]) == is_one
 
 
+@pytest.mark.parametrize(("makes", "is_one"), [
+    (("DivBackward0",), False), (("ViewBackward0", "CatBackward0"), False), (("AddmmBackward0",), True), ((), True),
+    (("DivBackward0", "AddmmBackward0"), True),
+])  # fmt: skip
+@pytest.mark.parametrize("level", [0.01, 6.2])
+def test_the_place_of_a_positive_may_be_learnt_to_the_last_where_no_layer_makes_the_scores(makes, is_one, level):
+    """One that is not at all may be the wrong place."""
+    values = {"loss": np.full(STEPS, level), "targets/classes_so_far": np.ones(STEPS), "targets/max": np.zeros(STEPS)}
+    series = {name: Series(np.arange(STEPS), one) for name, one in values.items()}
+    nodes = ("NllLossBackward0", "LogSoftmaxBackward0", *makes)
+    loss = LossFacts(kind="cross_entropy", reduction="mean", nodes=nodes, outputs_shape=(64, 513), targets_shape=(64,))
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
+    assert ("single_class_labels" in [cause.code for cause in causes]) == (is_one or level > 1)
+
+
+@pytest.mark.parametrize(("picks", "is_one"), [("GatherBackward0", False), ("AddmmBackward0", True)])
+def test_a_policy_may_have_one_state_and_come_to_one_action(picks, is_one):
+    """As a bandit's; of other losses whose elements have weights, inputs vary."""
+    values = {
+        "loss": 0.3, "targets/top_share_so_far": 0.95, "targets/rarest_share_so_far": 0.01,
+        "targets/classes_so_far": 10.0, "top_predicted_share": 1.0, "inputs/batch_std": 0.0, "inputs/batch_size": 32.0,
+        "inputs/std": 1.0, "inputs/mean": 0.0,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in values.items()}
+    loss = LossFacts(kind="", nodes=("NegBackward0", "MeanBackward0", "MulBackward0", picks), weighted=True)
+    codes = {cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))}
+    assert (bool(codes & {"inputs_constant", "class_imbalance"})) == is_one
+
+
 @pytest.mark.parametrize(("nodes", "is_one"), [(("AddBackward0", "MulBackward0", "NllLossBackward0"), True),
                                                (("NllLossBackward0",), False)])  # fmt: skip
 def test_smoothed_labels_leave_a_loss_of_what_is_learnt_to_the_last(nodes, is_one):

@@ -112,6 +112,21 @@ def test_units_that_gradients_of_chance_push_about_die_of_no_rate():
     assert first == ["labels_unrelated", "learning_rate_too_high"]
 
 
+@pytest.mark.parametrize(("validated", "kind", "is_one"), [
+    (0.688, "cross_entropy", False), (0.694, "cross_entropy", True), (0.688, "mse", True),
+])  # fmt: skip
+def test_a_weak_signal_shows_in_a_validation_that_stays_below_a_constant(validated, kind, is_one):
+    """A constant output's loss is 0.693; of several values the mean of each is lower than that of all."""
+    steps = np.arange(STEPS)
+    signals = {"baseline_loss": 0.693, "update_ratio": 0.02, "outputs/batch_std": 0.3, "gradient_cosine": 0.0,
+               "loss": 0.691 + 0.5 * NOISE}  # fmt: skip
+    series = {name: Series(steps, np.broadcast_to(np.float64(values), STEPS)) for name, values in signals.items()}
+    series["validation/loss"] = Series(np.arange(20, STEPS, 20), np.full(5, validated))
+    loss = LossFacts(kind=kind, reduction="mean", outputs_shape=(32, 2), targets_shape=(32, 2))
+    codes = [cause.code for cause in diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))]
+    assert ("labels_unrelated" in codes) == is_one
+
+
 @pytest.mark.parametrize(("last", "related", "is_one"), [
     (0.38, 0.01, True), (0.38, 0.2, False), (0.38, None, False), (0.43, 0.01, False),
 ])  # fmt: skip

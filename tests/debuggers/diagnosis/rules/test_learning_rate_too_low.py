@@ -37,6 +37,31 @@ def _held_back(*, groups, gradient=0.05, learnt=0.05, moved=(1e-6, 1e-3), std=0.
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("first", "late", "is_one"), [(1e-2, 1e-6, False), (1e-2, 1e-2, True), (1e-6, 1e-6, True)])
+def test_steps_are_small_where_a_training_has_arrived(first, late, is_one):
+    """Noise of the targets keeps the loss high, and of one batch the gradients come to nothing."""
+    fall = np.r_[np.ones(12), np.full(STEPS - 12, late / first)]
+    found = evidence(
+        facts=of_loss(kind="mse"), loss=np.r_[1.3, np.full(STEPS - 1, 1.1)], baseline_loss=np.full(STEPS, 1.2),
+        update_ratio=np.r_[np.full(12, first), np.full(STEPS - 12, 1e-7)], **{"total_norm/gradients": fall},
+    )  # fmt: skip
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("kind", "is_one"), [("Embedding", False), ("Linear", True)])
+def test_of_a_table_most_rows_stay_as_they_are_in_a_step(kind, is_one):
+    found = evidence(
+        facts=msgspec.structs.replace(
+            of_loss(), layers=(LayerFacts(name="0", kind=kind), LayerFacts(name="1", kind="Linear")),
+            parameters=tuple(ParameterFacts(name=f"{place}.weight", shape=(32, 64), std=0.1) for place in range(2)),
+        ),
+        loss=np.linspace(0.7, 0.5, STEPS), update_ratio=np.full(STEPS, 1e-6),
+        tensors={"parameter_update_ratio": {"0.weight": np.full(STEPS, 1e-6), "1.weight": np.full(STEPS, 1e-2)}},
+        **{"total_norm/gradients": np.ones(STEPS)},
+    )  # fmt: skip
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("epsilon", "gradient", "learnt", "steps", "is_one"), [
     (1.0, 0.05, 0.05, 120, True), (1.0, 0.2, 0.05, 120, False), (1e-8, 1e-10, 0.05, 120, False),
     (1.0, 0.05, 0.3, 120, False), (1.0, 0.05, 0.05, 60, False),

@@ -28,6 +28,20 @@ def test_steps_that_are_rounded_away_change_too_little_where_not_much_is_learnt(
         assert "float32 weights" in found[0].advice
 
 
+@pytest.mark.parametrize(("optimizer", "moved", "is_one"), [
+    ("LBFGS", 1, False), ("LBFGS", 0, True), ("SGD", 1, True), ("SparseAdam", 0, False),
+])  # fmt: skip
+def test_an_optimizer_that_stops_by_itself_has_arrived(optimizer, moved, is_one):
+    """Of a table that SparseAdam trains, the elements that are compared may be of rows that no batch reads."""
+    ratio = np.zeros(STEPS)
+    ratio[:moved] = 0.3
+    found = evidence(
+        facts=Facts(steps=STEPS, optimizer=optimizer), loss=np.r_[2.3, np.full(STEPS - 1, 0.7)], update_ratio=ratio,
+        **{"total_norm/gradients": np.full(STEPS, 1e-6)},
+    )  # fmt: skip
+    assert ("no_update" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("falls_to", "is_one"), [(0.4, False), (2.2, True)])
 def test_gradients_that_are_gone_at_a_step_have_done_their_work_where_the_loss_falls(falls_to, is_one):
     """As in a loop without an optimizer, which changes weights and zeroes gradients before it calls the session."""

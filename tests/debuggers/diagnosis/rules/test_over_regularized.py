@@ -120,6 +120,17 @@ def test_what_gives_hardly_a_quarter_of_its_inputs_back_is_outweighed(explained,
     assert ("over_regularized" in found) == is_one
 
 
+@pytest.mark.parametrize(("layers", "decay", "is_one"), [(1, 0.0, False), (2, 0.0, True), (1, 1e-2, True)])
+def test_the_weights_of_one_layer_shrink_to_its_solution(layers, decay, is_one):
+    """From a first draw that is larger; noise of the targets leaves most of the loss."""
+    parameters = tuple(ParameterFacts(name=f"{place}.weight", shape=(1, 30), std=0.2) for place in range(layers))
+    facts = replace(of_loss(kind="bce_with_logits"), parameters=parameters,
+                    groups=(GroupFacts(settings={"lr": 0.1, "weight_decay": decay}),))  # fmt: skip
+    signals = {"weight_norm": np.geomspace(1, 0.4, STEPS), "decay_cosine": 0.8}
+    found = _names(facts=facts, loss=np.linspace(0.75, 0.66, STEPS), **signals)
+    assert ("over_regularized" in found) == is_one
+
+
 @pytest.mark.parametrize(("validated", "is_one"), [(0.95, False), (1.1, True), (None, True)])
 def test_a_decay_leaves_noise_of_the_training_targets_to_be_learnt(validated, is_one):
     """The training loss comes to 1.14, of 2.3; others' rows have a lower one if their targets are cleaner."""

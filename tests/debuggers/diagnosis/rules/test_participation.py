@@ -214,6 +214,41 @@ def test_new_convolutions_whose_features_were_computed_once_are_cut_off(width, i
     assert [cause.code for cause in causes] == ["detached_parameters"] * is_one
 
 
+@pytest.mark.parametrize(("moves", "is_one"), [(True, False), (False, True)])
+def test_a_teacher_that_follows_as_an_average_is_not_cut_off(moves, is_one):
+    """It runs without gradients, within the model, and the optimizer holds it, too."""
+    parameters = tuple(
+        ParameterFacts(name=f"{name}.weight", shape=(16, 16), std=0.3, role=role, moves=moves and name == "teacher")
+        for name, role in (("student", "trained"), ("teacher", "without_gradient"))
+    )
+    ran = {name: Series(np.arange(200), np.ones(200)) for name in ("student", "teacher")}
+    loss = Series(np.arange(200), np.geomspace(2.0, 0.3, 200))
+    facts = Facts(steps=200, parameters=parameters)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
+
+    assert ("detached_parameters" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("called", "width", "is_one"), [
+    (("body", "value", "head"), 3, True), (("body", "head", "value"), 3, False), (("body", "head", "value"), 9, True),
+    ((), 3, True),
+])  # fmt: skip
+def test_a_head_that_is_called_last_and_used_by_nothing_is_no_cut(called, width, is_one):
+    """As the critic of a policy that imitates; a fifth of the model may be one."""
+    shapes = {"body": (16, 16), "value": (width, 16), "head": (10, 16)}
+    roles = {"value": "without_gradient"}
+    parameters = tuple(
+        ParameterFacts(name=f"{name}.weight", shape=shape, std=0.4, role=roles.get(name, "trained"))
+        for name, shape in shapes.items()
+    )
+    ran = {name: Series(np.arange(200), np.ones(200)) for name in shapes}
+    loss = Series(np.arange(200), np.geomspace(2.0, 0.3, 200))
+    facts = Facts(steps=200, parameters=parameters, called=called)
+    causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
+
+    assert ("detached_parameters" in [cause.code for cause in causes]) == is_one
+
+
 @pytest.mark.parametrize(("falls_to", "first", "is_one"), [(0.6, False, False), (0.8, False, True), (0.6, True, True)])
 def test_a_small_head_that_nothing_uses_is_no_cut_where_the_loss_falls(falls_to, first, is_one):
     """As the pooler of a language model, whose loss falls by no more than a half."""
