@@ -154,7 +154,7 @@ def untouched(evidence: Evidence) -> list[str]:
     frozen = [one for one in evidence.facts.parameters if one.role == "frozen" and len(one.shape) > 1 and not one.moves]
     named = [(one, kinds.get(one.name.rpartition(".")[0], "")) for one in frozen]
     are_new = any(all(_is_drawn(one, kind, scheme) for one, kind in named) for scheme in _SCHEMES)
-    are_enough = sum(float(np.prod(one.shape)) for one in frozen) >= SAMPLED
+    are_enough = sum(float(np.prod(one.shape)) for one in frozen) >= SAMPLED or all(map(_is_unrelated, frozen))
     return [one.name for one in frozen] if are_new and (len(frozen) > 1 or are_enough) else []
 
 
@@ -189,13 +189,18 @@ def unrelated_rows(evidence: Evidence) -> list[str]:
     """
     tables = [one for one in evidence.facts.parameters if one.role == "frozen" and not one.moves and one.likeness]
     are_drawn = all(
-        abs(one.likeness - 1) < WITHIN * np.sqrt(2 / _pairs(one.shape[0]))
+        _is_unrelated(one)
         and not _OF_TORCH[0] < one.std < _OF_TORCH[1]
         and abs(one.mean) * np.sqrt(min(SAMPLED, int(np.prod(one.shape)))) < WITHIN * one.std
         for one in tables
         if one.likeness is not None
     )
     return [one.name for one in tables] if are_drawn else []
+
+
+def _is_unrelated(one: ParameterFacts) -> bool:
+    """Whether the rows of a table are as alike as random ones; False where they were not compared."""
+    return one.likeness is not None and abs(one.likeness - 1) < WITHIN * np.sqrt(2 / _pairs(one.shape[0]))
 
 
 def _pairs(rows: int) -> int:

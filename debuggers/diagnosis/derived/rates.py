@@ -11,6 +11,8 @@ COLLAPSED = 1e-2
 """Share of the largest learning rate below which nothing is learnt any more."""
 USUAL_EPSILON = 1e-8
 """torch's default of what Adam and RMSprop add to the root of the second moment; others are chosen."""
+FEWEST_RATES, SEARCHED = 20, 1e4
+"""Steps of a search for a rate, and how many times its first rate the last one is."""
 OUTWEIGHS = 10.0
 """Times the gradients' size from which an epsilon leaves less than a tenth of the learning rate."""
 OF_NEARLY_ALL = 0.9
@@ -31,6 +33,15 @@ def learning_rates(evidence: Evidence) -> Series:
     largest = np.full(len(known), -np.inf)
     np.maximum.at(largest, np.searchsorted(known, steps), values)
     return Series(known, largest)
+
+
+def is_searched(evidence: Evidence) -> bool:
+    """Whether the rate rises to the end, by ten thousand times and more, as a finder of rates has it (Smith 2017).
+
+    What becomes of the model then says nothing of a training.
+    """
+    rates = learning_rates(evidence).finite.values
+    return len(rates) >= FEWEST_RATES and bool((np.diff(rates) >= 0).all()) and rates[-1] >= SEARCHED * rates[0] > 0
 
 
 def has_collapsed(rates: Series) -> bool:

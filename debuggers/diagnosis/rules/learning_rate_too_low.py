@@ -10,6 +10,7 @@ from debuggers.diagnosis.derived.rates import (
     USUAL_EPSILON,
     has_collapsed,
     highest_rate,
+    is_searched,
     learning_rates,
     one_digit,
     outweighing_epsilon,
@@ -69,6 +70,7 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     if (
         not len(alive)
         or _has_arrived(evidence)
+        or is_searched(evidence)
         or alive.median() == 0
         or thrown_far
         or only_vectors_move(evidence)

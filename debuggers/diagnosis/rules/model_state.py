@@ -57,7 +57,8 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     )
     matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     new = _add_new(argument, evidence, progress, matrices)
-    if share < SOME:
+    fewest = 0.0 if progress.learnt < HALF and _all_enters_by(evidence, names) else SOME
+    if share <= fewest:
         return argument
     fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
     text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
@@ -66,13 +67,13 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     weight = MODERATE if gets_nowhere else WEAK
     argument.add(weight, text, since=0, where=names)
     random = untouched(evidence)
-    is_random = share_of(evidence, random) > SOME and set(random) <= set(names) and not _make_do(evidence, progress)
-    drawn, told = _drawn_tables(evidence, progress, still=bool(still))
+    is_random = share_of(evidence, random) > fewest and set(random) <= set(names) and not _make_do(evidence, progress)
+    drawn, told = _drawn_tables(evidence, progress, fewest, still=bool(still))
     if is_random:
         argument.add(
             0.55,
-            f"all {len(random)} frozen weights are as they were initialised, to within the errors of a sample: nothing "
-            "has ever trained them",
+            f"what is frozen ({some_of(random, 3)}) is as it was initialised, to within the errors of a sample: "
+            "nothing has ever trained it",
             where=random,
         )
     elif drawn and set(drawn) <= set(names):
@@ -117,14 +118,21 @@ def _add_new(argument: Argument, evidence: Evidence, progress: Progress, matrice
     return True
 
 
-def _drawn_tables(evidence: Evidence, progress: Progress, *, still: bool) -> tuple[list[str], str]:
+def _all_enters_by(evidence: Evidence, names: Sequence[str]) -> bool:
+    """Whether the model's first weight is one of these and a table: however small it is, nothing passes it by."""
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    first = next((one.name for one in evidence.facts.parameters if len(one.shape) > 1), "")
+    return first in names and kinds.get(first.rpartition(".")[0], "").startswith("Embedding")
+
+
+def _drawn_tables(evidence: Evidence, progress: Progress, fewest: float, *, still: bool) -> tuple[list[str], str]:
     """Frozen tables that look drawn at random, and why, where little or not much was learnt; ([], "") if none do."""
     drawn = drawn_alike(evidence)
-    if progress.learnt < LITTLE and not still and share_of(evidence, drawn) > SOME:
+    if progress.learnt < LITTLE and not still and share_of(evidence, drawn) > fewest:
         text = "have a mean of 0 and one standard deviation, to within the errors of a sample, as if drawn at random"
         return drawn, f"the {len(drawn)} frozen tables {text}"
     drawn = unrelated_rows(evidence)
-    if progress.learnt < HALF and share_of(evidence, drawn) > SOME:
+    if progress.learnt < HALF and share_of(evidence, drawn) > fewest:
         text = "no more alike than vectors that are drawn at random: nothing has ever trained them"
         return drawn, f"the rows of {some_of(drawn, 3)} are frozen and {text}"
     return [], ""

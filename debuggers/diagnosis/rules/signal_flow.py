@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import RECURRENT, gains
+from debuggers.diagnosis.derived.rates import is_searched
 from debuggers.diagnosis.derived.relation import learnt_of_each
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
@@ -179,8 +180,13 @@ def _jumps(norms: Series) -> tuple[int, str] | None:
 
 
 def exploding_gradients(evidence: Evidence) -> Argument:
-    """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps."""
+    """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps.
+
+    Where a rate is searched for, they do so at its end.
+    """
     argument = Argument("exploding_gradients")
+    if is_searched(evidence):
+        return argument
     known = [(name, series.first) for name, series in _matrices(evidence, "gradient_rms").items()]
     known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
     if len(known) >= 3:

@@ -37,6 +37,20 @@ def _held_back(*, groups, gradient=0.05, learnt=0.05, moved=(1e-6, 1e-3), std=0.
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(("last", "is_one"), [(1.0, False), (1e-3, True)])
+def test_a_rate_that_is_searched_for_says_nothing_of_a_training(last, is_one):
+    """It rises from 1e-5, and gradients explode at its end."""
+    norms = np.ones(STEPS)
+    norms[-3:] = 1e5
+    found = evidence(
+        facts=of_loss(), loss=np.full(STEPS, 2.3), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.full(STEPS, 1e-6), learning_rate=np.geomspace(1e-5, last, STEPS),
+        **{"total_norm/gradients": norms},
+    )  # fmt: skip
+    codes = {cause.code for cause in diagnose(found)}
+    assert bool(codes & {"learning_rate_too_low", "exploding_gradients"}) == is_one
+
+
 @pytest.mark.parametrize(("first", "late", "is_one"), [(1e-2, 1e-6, False), (1e-2, 1e-2, True), (1e-6, 1e-6, True)])
 def test_steps_are_small_where_a_training_has_arrived(first, late, is_one):
     """Noise of the targets keeps the loss high, and of one batch the gradients come to nothing."""

@@ -312,6 +312,21 @@ def test_a_frozen_body_of_a_configuration_was_never_loaded(deviation, scheme, sc
     assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
 
 
+@pytest.mark.parametrize(("likeness", "kind", "is_one"), [
+    (1.02, "Embedding", True), (1.2, "Embedding", False), (None, "Embedding", False), (1.02, "Linear", False),
+])  # fmt: skip
+def test_a_small_table_was_never_trained_if_its_rows_are_unrelated_as_well(likeness, kind, is_one):
+    """98 rows of four numbers have too few for their deviation alone; all enters by an eighth of the model."""
+    table = ParameterFacts(name="0.weight", shape=(98, 4), std=0.965, mean=0.05, role="frozen", likeness=likeness)
+    head = ParameterFacts(name="1.weight", shape=(52, 52), std=0.08)
+    layers = (LayerFacts(name="0", kind=kind), LayerFacts(name="1", kind="Linear"))
+    facts = Facts(steps=200, last_step=199, parameters=(table, head), layers=layers)
+    loss = Series(np.arange(200), np.geomspace(1.7, 1.0, 200))
+    causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
+
+    assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
 @pytest.mark.parametrize(("likeness", "deviation", "last", "is_one"), [
     (1.04, 0.5, 1.3, True), (1.06, 0.5, 1.3, False), (None, 0.5, 1.3, False), (1.04, 0.5, 1.0, False),
     (1.0, 1.4, 1.3, False),  # as PyTorch's own may be, after a training
