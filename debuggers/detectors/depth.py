@@ -104,14 +104,14 @@ class _ByDepth(Detector):
 class VanishingByDepth(_ByDepth):
     """The first layer's gradient norm is below 1e-4 and below a thousandth of the last layer's, 10 times in a row.
 
-    First and last of the modules that have a gradient, in the order of their calls, or in the model's where that is not
-    known; the norm of a module is that of the
-    parameter with the largest one. A bias whose weight is frozen is left out: before a normalisation it has no
-    gradient by construction. So are parameters of the model itself, such as a temperature, unless it has no others:
-    they stand before all modules wherever they are used. Twelve sigmoid layers that have stopped learning still have a
-    mean |g| of 1e-6: ``VanishingGradient``, whose limit is absolute, is silent there. Ten observed steps, because
-    adapters and residual branches that begin at zero hold back the gradients of what is before them for some steps. A
-    gradient that is zero everywhere, or not finite, is the business of other rules.
+    First and last of the modules that have a gradient, in the order of their calls, or in the model's where that is
+    not known; the norm of a module is that of the parameter with the largest one. A bias whose weight is frozen is
+    left out: before a normalisation it has no gradient by construction. So are parameters of the model itself, such as
+    a temperature, unless it has no others: they stand before all modules wherever they are used. Twelve sigmoid layers
+    that have stopped learning still have a mean |g| of 1e-6: ``VanishingGradient``, whose limit is absolute, is silent
+    there. Ten observed steps, because adapters and residual branches that begin at zero hold back the gradients of
+    what is before them for some steps. A gradient that is zero everywhere, or not finite, is the business of other
+    rules.
     """
 
     kind = "vanishing_by_depth"

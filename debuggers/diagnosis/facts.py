@@ -26,6 +26,10 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pass
 
 
+MOST_ROWS = 128
+"""Rows of a table that are compared with each other: see ``ParameterFacts.likeness``."""
+
+
 class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     """One parameter, as it was at the first step; ``std`` and ``mean`` are of sampled elements, 0 where there are none.
 
@@ -38,7 +42,7 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     of a momentum encoder, which are averages of trained ones; of a training that was killed it is not known. ``rate``
     is the name of its learning rate's series, if there are several optimizers. ``likeness`` is known of an
     embedding that requires no gradient and has 64 rows or more: the mean square of the cosines between some of its
-    rows, at most 128, times their length, which is 1 of rows that are drawn independently.
+    rows, at most ``MOST_ROWS``, times their length, which is 1 of rows that are drawn independently.
     """
 
     name: str

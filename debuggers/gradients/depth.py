@@ -83,7 +83,8 @@ def depth_flow(names: Sequence[str], norms: Floats, order: Sequence[str] = ()) -
     if len(alive) < 2:
         return None
     if (places := places_in(order, list(alive))) is not None:
-        alive = {layer: alive[layer] for _, layer in sorted(zip(places, alive, strict=True))}
+        ordered = sorted(zip(places, alive, strict=True), key=lambda pair: pair[0])
+        alive = {layer: alive[layer] for _, layer in ordered}
     values = np.array(list(alive.values()))
     slope = robust_slopes(np.arange(len(values)), log_norms(values)[:, np.newaxis], min_pairs=1)[0]
     with np.errstate(over="ignore"):

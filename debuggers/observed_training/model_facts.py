@@ -6,7 +6,7 @@ from typing import Any
 
 from tracker_adapters.values.tensors import plain_tensor
 
-from debuggers.diagnosis.facts import GroupFacts, LayerFacts, ParameterFacts
+from debuggers.diagnosis.facts import MOST_ROWS, GroupFacts, LayerFacts, ParameterFacts
 from debuggers.gradients.parameters import Parameters
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.host_arrays.readable import is_freed
@@ -19,8 +19,8 @@ from debuggers.torch_internals.modules import WRAPPED, BatchNorm, Dropout, child
 
 MOST = 1000
 """Parameters, and layers, that are described."""
-FEWEST_ROWS, MOST_ROWS, MOST_COLUMNS = 64, 128, 256
-"""Rows of a table from which they are compared with each other, and of how many rows and columns some are."""
+FEWEST_ROWS, MOST_COLUMNS = 64, 256
+"""Rows of a table from which they are compared with each other, and in how many columns."""
 _SAMPLED = 512
 _MOST_GROUPS = 64
 _UNSTORED = frozenset(["params", "initial_lr", "param_names"])

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, ParameterFacts
+from debuggers.diagnosis.facts import MOST_ROWS, Facts, ParameterFacts
 
 USUAL_GAINS = (0.05, 5.0)
 """Standard deviation of the first weights times √fan_in: initialisations aim at 0.6 to 1.4, and more is left open."""
@@ -17,8 +17,6 @@ SAMPLED = 512
 """Elements of a weight, about, of which its mean and deviation are known."""
 _OF_TORCH = (0.95, 1.5)
 """Standard deviation of an embedding that PyTorch has drawn, after a training of any length."""
-MOST_ROWS = 128
-"""Rows of a table that are compared with each other."""
 _SCHEMES = ("torch", "xavier", "normal")
 _CLOSENESS = {"torch": 0.25, "xavier": 0.1}
 """Shares by which a weight's spread may differ from that of an initialisation where its sample is not asked for."""

@@ -23,12 +23,32 @@ def test_outputs_that_come_to_vary_against_the_targets_show_a_flipped_sign(kind,
     assert ("flipped_loss_sign" in codes) == is_one
 
 
-def test_a_loss_that_puts_outputs_in_an_order_may_have_them_fall_with_the_targets():
+@pytest.mark.parametrize(("nodes", "is_one"), [
+    (("LogcumsumexpBackward0", "IndexBackward0"), False), (("SubBackward0", "ExpBackward0"), False),
+    (("SubBackward0", "ExpandBackward0"), True),
+])  # fmt: skip
+def test_risks_and_hazards_may_fall_with_the_times_that_they_are_told_of(nodes, is_one):
     found = evidence(
-        facts=of_loss(kind="", nodes=("MeanBackward0", "LogcumsumexpBackward0", "IndexBackward0")),
-        loss=np.linspace(3, 1, STEPS), correlation=np.linspace(0.1, -0.9, STEPS),
+        facts=of_loss(kind="", nodes=("MeanBackward0", *nodes)), loss=np.linspace(3, 1, STEPS),
+        correlation=np.linspace(0.1, -0.9, STEPS),
     )  # fmt: skip
-    assert diagnose(found) == ()
+    assert [cause.code for cause in diagnose(found)] == ["flipped_loss_sign"] * is_one
+
+
+@pytest.mark.parametrize(("lowest", "node", "is_one"), [
+    (0.1, "NegBackward0", False), (-0.1, "NegBackward0", True), (0.1, "AddmmBackward0", True),
+])  # fmt: skip
+def test_of_distances_the_smallest_is_the_answer(lowest, node, is_one):
+    """The loss takes their negatives, and the outputs are right less often than by chance."""
+    shape = (64, 10)
+    facts = of_loss(nodes=("NllLossBackward0", "LogSoftmaxBackward0", node), outputs_shape=shape, targets_shape=(64,))
+    signals = {"accuracy": 0.0, "targets/top_share_so_far": 0.12, "targets/classes_so_far": 10.0,
+               "inputs/batch_size": 64.0, "outputs/min": lowest}  # fmt: skip
+    found = evidence(
+        facts=with_fields(facts, outputs=BatchFacts(shape=shape)), loss=np.geomspace(2.3, 0.1, STEPS),
+        **{name: np.full(STEPS, value) for name, value in signals.items()},
+    )  # fmt: skip
+    assert ("flipped_loss_sign" in [cause.code for cause in diagnose(found)]) == is_one
 
 
 @pytest.mark.parametrize("negated", [True, False])
@@ -193,6 +213,19 @@ def test_an_accuracy_below_chance_says_nothing_where_the_loss_falls(last, is_one
 ])  # fmt: skip
 def test_several_samples_may_be_compared_with_each_row_of_targets(outputs, targets, is_one):
     facts = of_loss(kind="bce_with_logits", broadcast=True, outputs_shape=outputs, targets_shape=targets)
+
+    assert ("shape_broadcast" in [cause.code for cause in diagnose(evidence(facts=facts))]) is is_one
+
+
+@pytest.mark.parametrize(("weighted", "targets", "is_one"), [
+    (True, (64, 1), False), (False, (64, 1), True), (True, (64,), True),
+])  # fmt: skip
+@pytest.mark.parametrize("broadcast", [True, False])
+def test_several_levels_of_a_row_may_be_compared_with_its_one_target(weighted, targets, is_one, broadcast):
+    """As quantiles are, each with a weight of its own."""
+    facts = of_loss(
+        kind="smooth_l1", broadcast=broadcast, weighted=weighted, outputs_shape=(64, 8), targets_shape=targets
+    )
 
     assert ("shape_broadcast" in [cause.code for cause in diagnose(evidence(facts=facts))]) is is_one
 
