@@ -88,8 +88,13 @@ def _is_one_layer(evidence: Evidence) -> bool:
 
 
 def _weigh_validation(argument: Argument, evidence: Evidence, progress: Progress) -> None:
-    """Whether other rows have a far lower loss than those that are trained on: what is left to learn is their noise."""
+    """Whether other rows have a far lower loss than those that are trained on: what is left to learn is their noise.
+
+    Dropout makes the training loss larger, too.
+    """
     validation = evidence.validation.finite
+    if any("Dropout" in layer.kind for layer in evidence.facts.layers):
+        return
     if len(validation) >= 3 and is_of_whole_loss(evidence) and 0 < validation.last < CLEANER * progress.last:
         argument.against(
             STRONG,

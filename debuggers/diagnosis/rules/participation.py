@@ -181,7 +181,8 @@ def _come_first(evidence: Evidence, names: Sequence[str]) -> bool:
 
 def _are_called_last(evidence: Evidence, names: Sequence[str]) -> bool:
     """Whether the layers of some parameters are called after those of all others: nothing is behind them."""
-    places = {layer: place for place, layer in enumerate(evidence.facts.called)}
+    order = evidence.facts.called or [layer.name for layer in evidence.facts.layers]
+    places = {layer: place for place, layer in enumerate(order)}
     known = {one.name: places.get(one.name.rpartition(".")[0]) for one in evidence.facts.parameters}
     theirs = [place for name, place in known.items() if name in names and place is not None]
     others = [place for name, place in known.items() if name not in names and place is not None]

@@ -243,7 +243,8 @@ def test_a_head_that_is_called_last_and_used_by_nothing_is_no_cut(called, width,
     )
     ran = {name: Series(np.arange(200), np.ones(200)) for name in shapes}
     loss = Series(np.arange(200), np.geomspace(2.0, 0.3, 200))
-    facts = Facts(steps=200, parameters=parameters, called=called)
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in ("body", "value", "head"))
+    facts = Facts(steps=200, parameters=parameters, layers=layers, called=called)
     causes = diagnose(Evidence(series={"loss": loss}, tensors={"output_std": ran}, facts=facts))
 
     assert ("detached_parameters" in [cause.code for cause in causes]) == is_one
