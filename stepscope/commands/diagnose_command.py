@@ -26,6 +26,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
     """
     from debuggers.diagnosis.rules.diagnose import diagnose
     from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+    from stepscope.diagnosing.stored_reports import earlier_sessions
     from stepscope.diagnosing.wording import cause_lines
     from stepscope.runs.opening import read_run
 
@@ -33,6 +34,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
     for folder in folders:
         with read_run(folder) as record:
             found = {scope: stored_evidence(record, scope) for scope in scopes(record)}
+            earlier = {scope: earlier_sessions(record, scope) for scope in found}
             say_damage(record)
         for scope, evidence in found.items():
             causes = diagnose(evidence)
@@ -42,6 +44,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                     "scope": scope,
                     "causes": [one.to_dict() for one in causes],
                     "gaps": list(evidence.unchecked),
+                    "earlier_sessions": earlier[scope],
                 }
                 echo(json.dumps(json_values(line), allow_nan=False))
                 continue
@@ -55,3 +58,5 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             )
             for gap in evidence.unchecked if evidence.facts.model else (_UNOBSERVED,):
                 echo_prose(f"Not checked: {gap}")
+            for session in earlier[scope]:
+                echo_prose(session)

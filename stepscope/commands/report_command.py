@@ -9,7 +9,7 @@ from tracker_adapters.errors import NotARunError
 
 from stepscope.commands.common import echo, echo_prose, one_line_errors, say_damage
 from stepscope.diagnosing.environment_lines import environment_differences, environment_line
-from stepscope.diagnosing.stored_reports import stored_reports
+from stepscope.diagnosing.stored_reports import earlier_sessions, stored_reports
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
 
@@ -42,12 +42,13 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
     for folder in folders:
         with read_run(folder) as record:
             reports = stored_reports(record)
+            earlier = [earlier_sessions(record, report.scope, report.rank) for report in reports]
             where = environment_line(record.info.environment)
             say_damage(record)
-        for report in reports:
+        for report, sessions in zip(reports, earlier, strict=True):
             title = f"{short_path(folder)}{f' ({report.title})' if report.title else ''}"
             is_one = len(folders) == len(reports) == 1 and not report.rank
-            echo_prose(report.text if is_one else f"{title}\n{report.text}")
+            echo_prose("\n".join([report.text if is_one else f"{title}\n{report.text}", *sessions]))
             shown += 1
         if reports and where:
             echo(where)

@@ -63,7 +63,7 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None)
 
 def stored_facts(record: RunRecord, scope: str = "", rank: int = 0) -> Facts:
     """Returns what a session knew of its training when it stored that last; nothing where it never did."""
-    last = last_text(record, f"{scope}/{FACTS_NAME}" if scope else FACTS_NAME, rank)
+    last = last_text(record, scoped(FACTS_NAME, scope), rank)
     return Facts() if last is None else decode(last.text)[0]
 
 
@@ -89,15 +89,20 @@ def _first_step(record: RunRecord, prefix: str, rank: int, facts: Facts) -> int:
     A session stores facts after its first step, and how many steps it has seen with all that it stores later.
     """
     first = facts.last_step - facts.steps + 1
-    return first if first > 0 and any(text.step == first for text in _texts(record, prefix + FACTS_NAME, rank)) else 0
+    return first if first > 0 and any(text.step == first for text in texts_of(record, prefix + FACTS_NAME, rank)) else 0
 
 
 def last_text(record: RunRecord, name: str, rank: int) -> Text | None:
     """Returns the newest text of a name; None where there is none that can be read."""
-    return max(_texts(record, name, rank), key=lambda text: text.time_ns, default=None)
+    return max(texts_of(record, name, rank), key=lambda text: text.time_ns, default=None)
 
 
-def _texts(record: RunRecord, name: str, rank: int) -> list[Text]:
+def scoped(name: str, scope: str) -> str:
+    """Returns what a name of a session is in the run: behind its scope, if it has one."""
+    return f"{scope}/{name}" if scope else name
+
+
+def texts_of(record: RunRecord, name: str, rank: int) -> list[Text]:
     """The texts of a name; none where they cannot be read."""
     if not any(info.name == name for info in record.names(rank)):
         return []

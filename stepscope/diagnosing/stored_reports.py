@@ -7,6 +7,9 @@ from tracker_adapters.errors import DamagedError
 from tracker_adapters.reports import REPORT_NAME, is_report_name, verdict_line
 from tracker_adapters.store.reading.record import RunRecord
 
+from debuggers.diagnosis.facts import FACTS_NAME
+from stepscope.diagnosing.stored_evidence import scoped, texts_of
+
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
@@ -47,6 +50,27 @@ def stored_reports(record: RunRecord) -> list[StoredReport]:
                 report = StoredReport(info.name.removesuffix(REPORT_NAME).rstrip("/"), rank, text, last.time_ns)
                 found.setdefault((report.scope, verdict_line(text)), report)
     return sorted(found.values(), key=lambda report: (report.scope, report.rank))
+
+
+def earlier_sessions(record: RunRecord, scope: str = "", rank: int | None = None) -> list[str]:
+    """Returns a line for each session of a scope that came before the last one, as of attempts: how it ended.
+
+    What is stored of the last one, its causes among it, says nothing of them.
+
+    Args:
+        record: The run.
+        scope: The session's scope.
+        rank: Whose; by default that of the first rank.
+    """
+    rank = record.lowest_rank if rank is None else rank
+    reports = texts_of(record, scoped(REPORT_NAME, scope), rank)
+    facts = texts_of(record, scoped(FACTS_NAME, scope), rank)
+    last_ns = max((text.time_ns for text in facts or reports), default=0)
+    return [
+        f"An earlier session, until step {text.step:,}: {verdict_line(text.text)}"
+        for text in sorted(reports, key=lambda text: text.time_ns)
+        if text.time_ns < last_ns
+    ]
 
 
 def verdict_in(report: str) -> str:

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 import stepscope
 from stepscope.cli import main
-from stepscope.diagnosing.stored_reports import stored_reports, verdict_in
+from stepscope.diagnosing.stored_reports import earlier_sessions, stored_reports, verdict_in
 
 SOUND, SICK = "healthy (score 1.00)", "critical"
 
@@ -82,3 +82,29 @@ def test_each_rank_writes_its_own_files(tmp_path, monkeypatch):
         written = json.loads((tmp_path / folder / "report.json").read_text(encoding="utf-8"))
         assert written["coverage"]["steps"] == 30 + rank
         assert (tmp_path / folder / "report.txt").read_text(encoding="utf-8").startswith("Verdict: ")
+
+
+def test_sessions_before_the_last_one_are_named_with_their_verdicts(tmp_path):
+    """As of a run that was resumed: what the last one saw says nothing of them."""
+    for attempt in range(3):
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=attempt > 0) as run:
+            torch.manual_seed(0)
+            model = torch.nn.Linear(4, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+            with stepscope.watch(model, optimizer, run=run):
+                for _ in range(5):
+                    optimizer.zero_grad()
+                    scale = float("nan") if attempt == 1 else 1.0
+                    (model(torch.randn(8, 4)).square().mean() * scale).backward()
+                    optimizer.step()
+    with stepscope.read_run(tmp_path / "run") as record:
+        earlier = earlier_sessions(record)
+        assert earlier_sessions(record, "D") == []
+
+    assert [line.partition(": ")[0] for line in earlier] == [
+        "An earlier session, until step 4", "An earlier session, until step 9"
+    ]  # fmt: skip
+    assert ": critical" in earlier[1]
+    for command in ("diagnose", "report"):
+        printed = CliRunner().invoke(main, [command, str(tmp_path / "run")]).output
+        assert " ".join(earlier) in " ".join(printed.split())
