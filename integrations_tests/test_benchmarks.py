@@ -66,10 +66,21 @@ def test_what_observed_losses_cost_is_measured(tmp_path):
 @pytest.mark.slow
 def test_what_a_diagnosis_and_telling_a_batch_add_is_measured(tmp_path):
     printed, _ = run(tmp_path, "diagnosis.py", "--cases", "2 layers", "--steps", "150")
-    *_, row = printed.splitlines()
+    row, title, rules = printed.splitlines()[-3:]
     assert row.startswith("2 layers")
     assert len(row.split()) == 2 + 8
     assert float(row.split()[2]) > 0
+    assert title.startswith("of these") and rules.startswith("2 layers")
+    assert all(float(figure) > 0 for figure in rules.split()[2:])
+
+
+@pytest.mark.slow
+def test_what_a_diagnosis_of_a_store_takes_is_measured(tmp_path):
+    printed, _ = run(tmp_path, "stored_diagnosis.py", "--layers", "20", "--values", "5000", "--rounds", "1")
+    *_, ours, theirs, ratio = printed.splitlines()
+    assert ours.startswith("stepscope diagnose") and theirs.startswith("TensorBoard")
+    assert all(float(figure) > 0 for line in (ours, theirs) for figure in line.split()[-3:])
+    assert ratio.endswith("times as long")
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ class DebugSession(SessionProbing):
         self._diagnosis.use_watch(
             self._instruments.gradients.watch, lambda facts: self._coverage(facts, waits=False).gaps
         )
-        self._instruments.tools.hooks.on_registered = lambda hook: warn_of_unknown_kinds(hook, self._diagnosis.kinds)
+        self._instruments.tools.on_hook = lambda hook: warn_of_unknown_kinds(hook, self._diagnosis.kinds)
         for hook in hooks_on_findings(on_finding, known=self._diagnosis.kinds, run=run):
             self._instruments.tools.hooks.register_hook(hook)
         self._instruments.gradients.listen(self._instruments.tools.begun, on_total=self._diagnosis.note_total)

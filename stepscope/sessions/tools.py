@@ -20,6 +20,7 @@ from debuggers.torch_import import torch
 from stepscope.sessions.config import DebugConfig
 
 if TYPE_CHECKING:
+    from debuggers.conditional_hooks.hook import ConditionalHook
     from debuggers.conditional_hooks.hooks import ConditionalHooks
     from debuggers.model_diagnostics.diagnostics import ModelDiagnostics
     from debuggers.profiling.measured_steps import MeasuredSteps
@@ -31,6 +32,7 @@ class SessionTools:
 
     Attributes:
         evidence: Returns what the session's diagnosis argues from.
+        on_hook: Called with each hook that is registered.
         control: What actions of hooks ask of the loop.
     """
 
@@ -54,6 +56,7 @@ class SessionTools:
         self._model_diagnostics: ModelDiagnostics | None = None
         self._profiler: PerformanceProfiler | None = None
         self.evidence: Callable[[], Evidence] = Evidence
+        self.on_hook: Callable[[ConditionalHook], None] = lambda hook: None
         self._step: int | None = None
         self._last_step = 0
         self._loss: torch.Tensor | float | None = None
@@ -80,6 +83,7 @@ class SessionTools:
                 enabled=self._enabled,
                 control=self.control,
             )
+            self._hooks.on_registered = self.on_hook
             if self._step is not None:
                 self._hooks.begin(self._step)
         return self._hooks
