@@ -187,15 +187,10 @@ class ParameterWatch:
         return dict(zip(self._parameters.names, self._parameters.tensors, strict=True))
 
     def _take(self, step: int, steps: int, movement: Movement) -> None:
-        moved = movement.resolve()
+        tables = self._sparse_tables()
+        moved = {name: norms for name, norms in movement.resolve().items() if name not in tables}
         outside = sorted(set(self.roles().outside_optimizer) & moved.keys())
-        named = self._named()
-        # Of a table whose gradients are sparse, the rows that are compared may be none of those that were read.
-        sparse = [one for one in members_of(self._optimizer) if isinstance(one, torch.optim.SparseAdam)]
-        tables = {id(parameter) for one in sparse for parameter in held_parameters(one)}
-        mine = [
-            norms for name, norms in moved.items() if name not in outside and id(named.get(name)) not in tables
-        ] or [(0.0, 0.0)]
+        mine = [norms for name, norms in moved.items() if name not in outside] or [(0.0, 0.0)]
         change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
         # A parameter that starts at zero has no magnitude of its own to compare with: only all together count.
         ratio = change / size if size else math.inf
@@ -214,6 +209,12 @@ class ParameterWatch:
             self._findings.pop("outside_optimizer", None)
         else:
             self._judge("outside_optimizer", name_some(outside), step, evidence if forgotten else None, 0.0)
+
+    def _sparse_tables(self) -> frozenset[str]:
+        """What SparseAdam trains: the rows that are compared may be none of the few that were read."""
+        sparse = [one for one in members_of(self._optimizer) if isinstance(one, torch.optim.SparseAdam)]
+        held = {id(parameter) for one in sparse for parameter in held_parameters(one)}
+        return frozenset(name for name, parameter in self._named().items() if id(parameter) in held)
 
     def _way(self, moved: Mapping[str, tuple[float, float]]) -> float:
         """Returns the change of parameters beside their size, in which each counts by its number of elements."""

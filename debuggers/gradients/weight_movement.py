@@ -95,8 +95,6 @@ class IdleOptimizers:
     def __init__(self, optimizer: torch.optim.Optimizer | None, still: float) -> None:
         """Takes joined optimizers, of others nothing is judged, and the change below which weights stand still."""
         self._members, self._rounds, self._still = members_of(optimizer), rounds_of(optimizer), still
-        # Of a table few rows are read, and what is compared of it may be others.
-        self._judged = [not isinstance(one, torch.optim.SparseAdam) for one in self._members]
         self._moved: set[int] = set()
         self.names: dict[int, list[str]] = {}
         """The parameters of each that is idle now, by its place."""
@@ -117,7 +115,7 @@ class IdleOptimizers:
         mine: dict[int, list[str]] = {}
         for name in moved:
             place = self._rounds.member_of(named[name]) if name in named else None
-            if place is not None and self._judged[place]:
+            if place is not None:
                 mine.setdefault(place, []).append(name)
         ratios = {place: _ratio([moved[name] for name in names]) for place, names in mine.items()}
         # Weights that have become NaN were moved to there.

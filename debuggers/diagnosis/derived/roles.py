@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from debuggers.diagnosis.evidence import Evidence
+from debuggers.diagnosis.facts import ParameterFacts
 
 ALL = 0.999
 """Share of a model's weights from which none is trained."""
@@ -30,6 +31,11 @@ def none_is_trained(evidence: Evidence, without: Sequence[str]) -> bool:
     """Whether those without gradients are a whole model, but for scalars and vectors: a small head is trained too."""
     has_weight = any(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters)
     return share_of(evidence, without) > ALL and not has_weight
+
+
+def trained_matrices(evidence: Evidence) -> list[ParameterFacts]:
+    """Returns the parameters of two dimensions and more that are trained."""
+    return [one for one in evidence.facts.parameters if one.role == "trained" and len(one.shape) > 1]
 
 
 def trained_weights(evidence: Evidence) -> int:

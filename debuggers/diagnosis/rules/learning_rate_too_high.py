@@ -9,6 +9,7 @@ from debuggers.diagnosis.derived.first_weights import at_bounds_at_first
 from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.rates import highest_rate, one_digit
+from debuggers.diagnosis.derived.roles import trained_matrices
 from debuggers.diagnosis.derived.updates import EARLY, HEALTHY_RATIO, LARGE_RATIO, collapse, died, is_ramped, setback
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
@@ -280,7 +281,7 @@ def _has_no_start(evidence: Evidence) -> bool:
     No update is small beside weights of zero, and what one layer learns does not depend on where it begins: in neither
     is there an initialization to be lost.
     """
-    matrices = [one for one in evidence.facts.parameters if one.role == "trained" and len(one.shape) > 1]
+    matrices = trained_matrices(evidence)
     is_linear = len(matrices) == 1 and len(matrices[0].shape) == 2
     return is_linear or (bool(matrices) and all(one.is_sampled and one.mean == one.std == 0 for one in matrices))
 
@@ -290,7 +291,7 @@ def _update_of_most(evidence: Evidence, step: int) -> float:
 
     Of the norm of all parameters, a table of embeddings may be nearly all, however small those are that read it.
     """
-    matrices = {one.name for one in evidence.facts.parameters if one.role == "trained" and len(one.shape) > 1}
+    matrices = {one.name for one in trained_matrices(evidence)}
     early = (
         series.finite.until(step).values
         for name, series in evidence.of_tensors("parameter_update_ratio").items()

@@ -111,7 +111,7 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
             argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
         elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
-    if argument.cause is None and "SparseAdam" not in evidence.facts.optimizer:
+    if argument.cause is None:
         _add_way(argument, evidence)
     if argument.cause is None:
         _add_rounding(argument, evidence)

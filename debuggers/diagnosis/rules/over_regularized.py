@@ -12,6 +12,7 @@ from debuggers.diagnosis.derived.other_terms import (
 )
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.relation import FEWEST, is_by_chance
+from debuggers.diagnosis.derived.roles import trained_matrices
 from debuggers.diagnosis.derived.updates import EARLY, ONE_DIRECTION, late_agreement
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LayerFacts
@@ -84,7 +85,7 @@ def over_regularized(evidence: Evidence) -> Argument:
 
 def _is_one_layer(evidence: Evidence) -> bool:
     """Whether one layer is trained, as of a regression: its weights shrink to the solution from a larger first draw."""
-    return sum(one.role == "trained" and len(one.shape) > 1 for one in evidence.facts.parameters) == 1
+    return len(trained_matrices(evidence)) == 1
 
 
 def _weigh_validation(argument: Argument, evidence: Evidence, progress: Progress) -> None:

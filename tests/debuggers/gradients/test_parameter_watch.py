@@ -96,6 +96,22 @@ def test_weights_that_begin_to_move_end_the_finding():
     assert not finding.ongoing
 
 
+def test_a_table_of_which_few_rows_are_read_does_not_stand_still():
+    """What is compared of it may be other rows."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(50_000, 4, sparse=True))
+    optimizer = torch.optim.SparseAdam(model.parameters(), lr=0.01)
+    debugger = GradientDebugger(model, optimizer, on_error="raise")
+    for step in range(FIRST_LOOK + 1):
+        optimizer.zero_grad()
+        model(torch.full((16,), 7)).square().mean().backward()
+        debugger.step(step)
+        optimizer.step()
+
+    assert not [finding for finding in debugger.findings() if finding.kind == "weights_stand_still"]
+    assert debugger.watch.roles().idle == ()
+
+
 def test_a_layer_that_no_optimizer_holds_is_reported():
     model = network()
     debugger, alerts = train(model, [torch.optim.SGD(model[:3].parameters(), lr=0.1)])

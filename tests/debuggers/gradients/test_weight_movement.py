@@ -38,16 +38,6 @@ def test_limits(own, steps, moved, evidence):
     assert idle.names == ({} if evidence is None else {1: ["b"]})
 
 
-def test_a_table_of_which_few_rows_are_read_is_not_judged():
-    named = {name: torch.nn.Parameter(torch.ones(2)) for name in "ab"}
-    members = [torch.optim.SGD([named["a"]], 0.1), torch.optim.SparseAdam([named["b"]])]
-    joined = JoinedOptimizers(members)
-    for member in members * 25:
-        joined.rounds.begins(member)
-        joined.rounds.ends(member)
-    assert IdleOptimizers(joined, STILL).judge(25, {"a": (0.1, 1.0), "b": (0.0, 1.0)}, named) == {0: None}
-
-
 def test_none_is_idle_where_all_stand_still_and_none_that_has_moved_before():
     named = {name: torch.nn.Parameter(torch.ones(2)) for name in "ab"}
     joined = JoinedOptimizers([torch.optim.SGD([one], 0.0) for one in named.values()])

@@ -84,6 +84,14 @@ def test_each_rank_writes_its_own_files(tmp_path, monkeypatch):
         assert (tmp_path / folder / "report.txt").read_text(encoding="utf-8").startswith("Verdict: ")
 
 
+def test_of_a_run_without_a_report_it_is_said_what_tells_of_it(tmp_path):
+    """As of a training that was killed."""
+    with stepscope.open_run(tmp_path / "run", sinks=[]):
+        pass
+    printed = CliRunner().invoke(main, ["report", str(tmp_path / "run")]).output
+    assert "stepscope diagnose names the causes, and --html FILE writes the page" in " ".join(printed.split())
+
+
 def test_sessions_before_the_last_one_are_named_with_their_verdicts(tmp_path):
     """As of a run that was resumed: what the last one saw says nothing of them."""
     for attempt in range(3):

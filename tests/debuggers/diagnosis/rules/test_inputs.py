@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
 
+from debuggers.diagnosis.derived.initial_weights import entering_first_layer
 from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
@@ -21,6 +22,26 @@ def test_whole_numbers_are_judged_by_what_the_first_layer_puts_out_of_them(sprea
     )
     found = evidence(facts=facts, tensors={"output_std": {"fc": np.full(STEPS, spread)}})
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+def test_inputs_that_are_all_nan_are_no_constant():
+    found = evidence(
+        facts=Facts(steps=STEPS, inputs=BatchFacts(shape=(16, 64), dtype="float32")), loss=np.full(STEPS, 2.3),
+        **{"inputs/non_finite": np.full(STEPS, 1024.0), "inputs/top_row_share": np.ones(STEPS),
+           "inputs/batch_size": np.full(STEPS, 16.0), "inputs/std": np.full(STEPS, np.nan)},
+    )  # fmt: skip
+    assert [cause.code for cause in diagnose(found)][:1] == ["non_finite_inputs"]
+    assert "inputs_constant" not in [cause.code for cause in diagnose(found)]
+
+
+@pytest.mark.parametrize("called", [("first", "last"), ("last", "first")])
+def test_what_enters_the_first_layer_enters_the_one_that_is_called_first(called):
+    """A head may be made before its body."""
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in ("last", "first"))
+    parameters = tuple(ParameterFacts(name=f"{name}.weight", shape=(36, 36), std=0.1) for name in ("last", "first"))
+    tensors = {"output_std": {name: np.full(STEPS, 0.5) for name in ("last", "first")}}
+    found = evidence(facts=Facts(layers=layers, parameters=parameters, called=called), tensors=tensors)
+    assert entering_first_layer(found)[0] == called[0]
 
 
 @pytest.mark.parametrize(("made", "since", "is_one"), [(True, 20, False), (False, 20, True), (True, 5, True)])

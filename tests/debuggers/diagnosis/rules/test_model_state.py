@@ -14,6 +14,7 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
+from debuggers.observed_training.model_facts import flagged_modules
 
 
 @pytest.mark.parametrize(
@@ -225,6 +226,18 @@ def test_a_new_head_that_is_frozen_with_its_body_was_to_be_trained(deviation, la
     assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
 
 
+@pytest.mark.parametrize("attribute", ["requires_grad", "needs_grad"])
+def test_a_flag_of_a_module_that_trains_adapters_has_a_meaning_of_its_own(attribute):
+    """Some of its parameters are as it says, or it is named otherwise."""
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+    model[0].weight.requires_grad_(False)
+    if attribute == "needs_grad":
+        model[0].requires_grad_(False)
+    setattr(model[0], attribute, True)
+
+    assert flagged_modules(model) == []
+
+
 @pytest.mark.parametrize(("flag", "on", "codes", "is_found"), [
     (True, "module", ["frozen_parameters"], True), (False, "module", [], True), (None, "module", [], False),
     (True, "parameters", ["frozen_parameters"], True), (False, "parameters", [], True),
@@ -341,6 +354,20 @@ def test_a_frozen_table_whose_rows_are_as_unrelated_as_random_ones_was_drawn(lik
     causes = diagnose(Evidence(series={"loss": loss}, facts=facts))
 
     assert [cause.code for cause in causes] == ["frozen_parameters"] * is_one
+
+
+@pytest.mark.parametrize(("scale", "is_one"), [(1.0, True), (0.98, False)])
+def test_a_body_beside_adapters_was_trained_if_its_norms_were(scale, is_one):
+    """Its weights may have the spread that PyTorch's have at first; what is trained has learnt little."""
+    body = [ParameterFacts(name=f"{name}.weight", shape=(64, 64), std=1.1 / 192**0.5, role="frozen") for name in "01"]
+    norm = ParameterFacts(name="norm.weight", shape=(64,), mean=scale, role="frozen")
+    adapter = ParameterFacts(name="0.lora_a", shape=(4, 64), std=0.02)
+    kinds = {"0": "Linear", "1": "Linear", "norm": "LayerNorm"}
+    layers = tuple(LayerFacts(name=name, kind=kind) for name, kind in kinds.items())
+    facts = Facts(steps=200, last_step=199, parameters=(*body, norm, adapter), layers=layers)
+    loss = Series(np.arange(200), np.geomspace(2.66, 2.2, 200))
+    codes = [cause.code for cause in diagnose(Evidence(series={"loss": loss}, facts=facts))]
+    assert ("frozen_parameters" in codes) == is_one
 
 
 @pytest.mark.parametrize(("rows", "beside", "is_one"), [(10, "0.scale", True), (60, "0.scale", False)])

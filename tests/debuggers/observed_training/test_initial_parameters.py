@@ -6,7 +6,7 @@ from torch import nn
 
 import stepscope
 from debuggers.gradients.parameters import Parameters
-from debuggers.observed_training.model_facts import InitialParameters
+from debuggers.observed_training.initial_parameters import InitialParameters
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
