@@ -57,11 +57,12 @@ def test_each_attempt_that_goes_back_is_a_run(tmp_path, kinds):
     assert run_folders({"target": str(folder)}, superseded=True) == []
 
 
-def test_an_attempt_is_compared_with_the_one_before_it_alone(tmp_path):
-    options = WandbSink.resolve({}, tmp_path)
+@pytest.mark.parametrize("base", ["contract", "20261130-031139-a1234567"])  # what is random may look like an attempt
+def test_an_attempt_is_compared_with_the_one_before_it_alone(tmp_path, base):
+    options = WandbSink.resolve({"run_id": base}, tmp_path)
     token = None
     for attempt, points in enumerate(([("loss", 9), ("val", 9)], [("loss", 7)], [("loss", 8), ("val", 8)]), start=1):
         scalars = [Scalar(name=name, value=0.5, step=step) for name, step in points]
         token = carried(options, Batch.of(scalars, attempt=attempt), token)
     shown = {run_of(folder).run_id: [row["step"] for row in history(folder)] for folder in run_folders(options)}
-    assert shown == {"contract": [9], "contract-a2": [7, 8]}
+    assert shown == {base: [9], f"{base}-a2": [7, 8]}

@@ -14,7 +14,6 @@ from tracker_adapters.safe_files import read_file, write_file
 from tracker_adapters.sinks.wandb.keys import LONGEST_RUN_ID
 
 _FOLDER = re.compile(r"(?:offline-)?run-(\d{8}_\d{6})-(.+)")
-_ATTEMPT = re.compile(r"-a\d+$")
 _OWNER = "stepscope.json"
 _SUPERSEDED = "SUPERSEDED.txt"
 
@@ -131,9 +130,13 @@ def first_id(base: str, earlier: list[RunFolder]) -> str:
     return f"{base}.{max(numbers) + 1}" if numbers else base
 
 
-def attempt_id(run_id: str, attempt: int) -> str:
-    """Returns the id for an attempt that goes back, after the run ``run_id``."""
-    return f"{_ATTEMPT.sub('', run_id)}-a{attempt}"
+def attempt_id(base: str, run_id: str, attempt: int) -> str:
+    """Returns the id for an attempt that goes back, after the run ``run_id``, whose id is made from ``base``.
+
+    ``base`` stays whole: a random one may end as an attempt does.
+    """
+    start = run_id[: len(base)] + re.sub(r"-a\d+$", "", run_id[len(base) :])
+    return f"{start}-a{attempt}"
 
 
 def _numbers(run_id: str, base: str) -> tuple[int, int] | None:

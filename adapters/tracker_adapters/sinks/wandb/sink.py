@@ -234,7 +234,7 @@ class WandbSink:
             self.close()
             self._steps = LastSteps()
             notes = f"Attempt {batch.attempt} of {self._base}, which went back to an earlier step."
-            return self._begin(folders.attempt_id(run_id, batch.attempt), notes)
+            return self._begin(folders.attempt_id(self._base, run_id, batch.attempt), notes)
         if at:
             position = at["position"]
             return self._begin(at["run_id"], rows=position["rows"], after_ns=position["start_ns"])
