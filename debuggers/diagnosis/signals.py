@@ -150,5 +150,6 @@ OF_LAYERS: Final = (
         "whose output is read by a functional relu",
     ),
     Signal("saturated", "share of elements within 0.01 of a bound: of sigmoid, tanh, hardsigmoid, hardtanh, softmax"),
+    Signal("phase_std", "standard deviation, in radians, of what a sine reads: a layer's output times a constant"),
     Signal("unit_similarity", "share of a weight's rows that equal another row of it: units that compute the same"),
 )

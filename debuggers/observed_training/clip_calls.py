@@ -11,11 +11,11 @@ from debuggers.gradients.loss_scale import scale_in_gradients
 from debuggers.gradients.step_probe import PendingReading, known_norm
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
-from debuggers.observed_training.graphs.graph_nodes import number_on_host
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.step_passes import StepPasses
 from debuggers.torch_import import torch
 from debuggers.torch_internals.clip_entry import ClipEntry, current_clip_entry, norm_order, replace_clip_entry
+from debuggers.torch_internals.graph_nodes import number_on_host
 
 OnClip: TypeAlias = Callable[[Sequence[Any], float, Any], None]
 """Called before gradients are clipped, with the parameters, the largest norm, and the Euclidean norm that torch has

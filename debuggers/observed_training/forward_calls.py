@@ -15,7 +15,6 @@ from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values, is_training_forward
 from debuggers.observed_training.evaluation_losses import EvaluationLosses, OnEvaluation
-from debuggers.observed_training.graphs.graph_nodes import dtypes_of_products
 from debuggers.observed_training.graphs.loss_view import output_nodes
 from debuggers.observed_training.graphs.mixed_samples import MixedSamples
 from debuggers.observed_training.random_calls import RandomCalls
@@ -25,6 +24,7 @@ from debuggers.signals.modes import evaluates_as_in_training, is_in_training_mod
 from debuggers.signals.single_rows import follows_single_row
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import NO_BACKWARD_PASS, backward_pass_id, node_number, transforms_are_active
+from debuggers.torch_internals.graph_nodes import dtypes_of_products
 from debuggers.torch_internals.modules import is_replica
 from debuggers.utils import tensors_in
 

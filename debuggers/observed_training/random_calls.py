@@ -5,11 +5,11 @@ from typing import Any
 from debuggers.diagnosis.facts import LayerFacts
 from debuggers.instrumentation.random_state import RandomStates
 from debuggers.observed_training.dropout_calls import DropoutCalls
-from debuggers.observed_training.graphs.graph_nodes import constant_operand, operands, operator
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.validations import SAMPLES
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import constant_operand, operands, operator
 from debuggers.torch_internals.modules import Dropout
 
 _MOST_CALLS = 8

@@ -10,10 +10,10 @@ from debuggers.instrumentation.optimizer_rounds import OptimizerRounds
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.backward_passes import BackwardObservation
 from debuggers.observed_training.gradient_marks import GradientMarks
-from debuggers.observed_training.graphs.graph_nodes import number_on_host, scale_tensor
 from debuggers.observed_training.holders import holder_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.grad_scaler import SCALE, scale_of
+from debuggers.torch_internals.graph_nodes import number_on_host, scale_tensor
 
 UNDISTURBED = 10
 """Steps without a pass whose gradients no step takes, after which no other model seems to be trained any more.

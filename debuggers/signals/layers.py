@@ -43,7 +43,7 @@ MOST_ELEMENTS = 1 << 14
 NEAR = 0.01
 FEWEST = 4
 """Elements of a unit from which one without a positive element counts: of fewer, half of them have none by chance."""
-SIGNALS = (*STATISTICS, "saturated", "dead_units")
+SIGNALS = (*STATISTICS, "saturated", "dead_units", "phase_std")
 FEWEST_STEPS = 5
 """Sampled steps in which a layer was called without gradients, from which it is so on purpose or by mistake."""
 NEARLY_EACH = 0.8
@@ -57,8 +57,8 @@ class LayerSignals:
     """Takes the first output of at most 500 leaf modules in one forward pass, at most 16,384 elements of each.
 
     The share of zeros is left out for modules that are called again in the pass. Units are dimension 1 of outputs with
-    four dimensions or more, else the last. Whose output is read by a functional relu, tanh or sigmoid is learned from
-    the graph of the first pass, and so are modules of other classes that end in such a relu.
+    four dimensions or more, else the last. Whose output is read by a functional relu, tanh, sigmoid or sine is learned
+    from the graph of the first pass, and so are modules of other classes that end in such a relu.
 
     Attributes:
         takes: Whether outputs are taken now.
@@ -232,6 +232,8 @@ class LayerSignals:
                 sample = of_device[name] if name in of_device else as_arrays([taken.on_host[name]])
                 near = (sample < bounds[0]) | (sample > bounds[1])
                 signals["saturated"][name] = float(np.count_nonzero(near) / near.size)
+            if reader.startswith("sine"):
+                signals["phase_std"][name] = abs(_factor(reader)) * signals["output_std"][name]
             if reader == "relu" and f"dead/{name}" in arrays:
                 share = float(arrays[f"dead/{name}"])
                 # Of some units, rows that are all alike say nothing: such as the first token of sentences.
@@ -305,8 +307,13 @@ def _bounds(reader: str) -> tuple[float, float] | None:
     low, _, high = reader.partition(":")
     if high:
         return float(low) + NEAR, float(high) - NEAR
-    limit = {"tanh": _TANH, "sigmoid": _SIGMOID}.get(reader)
-    return None if limit is None else (-limit, limit)
+    limit = {"tanh": _TANH, "sigmoid": _SIGMOID}.get(reader.partition("*")[0])
+    return None if limit is None else (-limit / abs(_factor(reader)), limit / abs(_factor(reader)))
+
+
+def _factor(reader: str) -> float:
+    """What a layer's output is multiplied with before it is read."""
+    return float(reader.partition("*")[2] or 1)
 
 
 def _first_float(tensors: Iterable[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor] | None:

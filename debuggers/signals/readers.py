@@ -5,13 +5,18 @@ from typing import Any
 
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
+from debuggers.torch_internals.graph_nodes import PASSING, constant_operand, number_on_host, operator
 
 MOST_NODES = 20_000
 _MOST_OPERATIONS = 20
 RECTIFIERS = (torch.nn.ReLU, torch.nn.ReLU6)
 _SHARES = (torch.nn.Sigmoid, torch.nn.Hardsigmoid, torch.nn.Softmax)
 """Modules whose outputs lie from 0 to 1."""
-_ACTIVATIONS = {"ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid"}
+_ACTIVATIONS = {
+    "ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid", "SinBackward0": "sine",
+}  # fmt: skip
+_MOST_BETWEEN = 4
+"""Nodes between an activation and the layer that it reads."""
 
 
 def makers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> set[str]:
@@ -35,7 +40,9 @@ def makers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> set[
 
 
 def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dict[str, str]:
-    """Returns for layers by name ``relu``, ``tanh`` or ``sigmoid``, if that is what reads their output.
+    """Returns for layers by name ``relu``, ``tanh``, ``sigmoid`` or ``sine``, if that is what reads their output.
+
+    Behind a star follows the constant number that the output is multiplied with before: ``sine*30.0``.
 
     Args:
         outputs: Of the model.
@@ -45,16 +52,35 @@ def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dic
     seen, found = set(waiting), {}
     while waiting and len(seen) < MOST_NODES:
         node = waiting.pop()
-        kind = _kind_of(node)
+        if (kind := _kind_of(node)) is not None and (read := _read_by(node, nodes)) is not None:
+            name, factor = read
+            found[name] = kind if factor == 1 or kind == "relu" else f"{kind}*{factor}"
         for below, _ in node.next_functions:
-            if below is None:
-                continue
-            if kind is not None and (name := nodes.get(node_number(below))) is not None:
-                found[name] = kind
-            if below not in seen:
+            if below is not None and below not in seen:
                 seen.add(below)
                 waiting.append(below)
     return found
+
+
+def _read_by(node: Any, nodes: Mapping[int, str]) -> tuple[str, float] | None:
+    """The layer that an activation reads, and what its output is multiplied with in between."""
+    factor = 1.0
+    for _ in range(_MOST_BETWEEN):
+        below = [one for one, _ in node.next_functions if one is not None]
+        if len(below) != 1:
+            break
+        node = below[0]
+        if (name := nodes.get(node_number(node))) is not None:
+            return name, factor
+        kind = operator(node)
+        if kind in ("Mul", "Div"):
+            number = number_on_host(constant_operand(node))
+            if not number:
+                break
+            factor = factor * number if kind == "Mul" else factor / number
+        elif kind not in PASSING:
+            break
+    return None
 
 
 def _kind_of(node: Any) -> str | None:

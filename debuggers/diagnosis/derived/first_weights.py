@@ -1,5 +1,6 @@
 """What is wrong with first weights: their scale, sign, zeros and biases, and units that were lost on the way."""
 
+import math
 from collections.abc import Mapping
 
 from debuggers.diagnosis.derived.initial_weights import RECURRENT, USUAL_GAINS, fan_in, gains, is_set
@@ -79,6 +80,19 @@ def at_bounds_at_first(evidence: Evidence) -> tuple[str, float] | None:
     }
     name = max(first, key=lambda one: first[one], default="")
     return (name, first[name]) if name and first[name] >= MOSTLY else None
+
+
+def first_phases(evidence: Evidence) -> dict[str, float]:
+    """The layers behind the first that a sine reads over more than a period at first, and the deviation in radians.
+
+    Of a normal phase with the deviation s, exp(-s²/2) is left of the mean sine: at π, 0.7 %. What comes out then has
+    next to nothing of how near two inputs are. SIREN's first weights keep phases near 1 (Sitzmann et al. 2020,
+    https://arxiv.org/abs/2006.09661). The first sine may read inputs at many frequencies.
+    """
+    phases = evidence.of_tensors("phase_std")
+    order = {name: place for place, name in enumerate(evidence.facts.called)}
+    known = sorted((name for name in phases if len(phases[name])), key=lambda name: order.get(name, 0))
+    return {name: phases[name].first for name in known[1:] if phases[name].first > math.pi}
 
 
 def all_zero(facts: Facts) -> list[str]:

@@ -9,6 +9,7 @@ from debuggers.diagnosis.derived.first_weights import (
     DROWNS,
     all_zero,
     drowning_biases,
+    first_phases,
     has_died,
     is_rescaled,
     large_recurrences,
@@ -36,6 +37,8 @@ STAYED_ABOVE = 0.5
 """Share of the loss of a constant output by which the lowest of one that never came down to it is above it."""
 OFF_WAY = 20.0
 """Times the loss of a constant output from which a first loss says how wrong the first weights are."""
+NOTHING = 0.97
+"""Share of the loss of a constant output that a validation stays above which says that nothing was learnt."""
 OTHER_SCALE = 10.0
 """Standard deviation of the inputs from which they, not the weights, decide how large the first outputs are."""
 
@@ -82,6 +85,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
             len(wrong) > 1 and set(gains(facts)) <= set(wrong) and progress.first > 2 * baseline.median(progress.first)
         ):
             pass  # nobody means that of each weight, unless its layer scales it, as under equalized learning rates
+        elif first_phases(evidence) and _learns_by_heart_alone(evidence):
+            argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}, and that of the validation did not")
         elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
@@ -89,6 +94,12 @@ def poor_initialization(evidence: Evidence) -> Argument:
         "with 0, and widths of functions that fall to zero at the size of what enters them."
     )
     return argument
+
+
+def _learns_by_heart_alone(evidence: Evidence) -> bool:
+    """Whether no validation has come clearly below the loss of a constant output."""
+    validation, floor = evidence.validation.finite, known_baseline(evidence)
+    return len(validation) > 0 and floor is not None and float(validation.values.min()) > NOTHING * floor
 
 
 def _broke_backwards(evidence: Evidence) -> bool:
@@ -138,6 +149,16 @@ def _add_first_values(argument: Argument, evidence: Evidence) -> dict[str, float
             "layer's outputs vary by from row to row: inputs hardly count",
             since=0,
             where=list(drowning)[:5],
+        )
+    if phases := first_phases(evidence):
+        name = max(phases, key=lambda key: phases[key])
+        wrong |= phases
+        argument.add(
+            STRONG,
+            f"what a sine reads of {name} has a standard deviation of {phases[name]:.3g} radians at first, more than "
+            "half a period: its outputs are as good as random",
+            since=0,
+            where=list(phases)[:5],
         )
     if off := off_centre(facts):
         name = max(off, key=lambda key: off[key])

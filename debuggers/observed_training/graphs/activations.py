@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from debuggers.observed_training.graphs.bounded_states import is_divided_by_its_length, is_recurrent_state
 from debuggers.observed_training.graphs.cosines import are_cosines
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.torch_internals.autograd import node_number, saved_value
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     PICKING,
     constant_operand,
@@ -14,7 +15,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operands,
     operator,
 )
-from debuggers.torch_internals.autograd import node_number, saved_value
 
 _ACTIVATIONS: Final = {
     "Softmax": "softmax",

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import PASSING, is_leaf, operands, operator
 from debuggers.observed_training.graphs.loss_formulas import length_one_of
 from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import PASSING, is_leaf, operands, operator
 
 _RECURRENT = frozenset(["CudnnRnn", "MiopenRnn", "MkldnnRnnLayer"])
 """Fused recurrent layers; they put out the states of all steps, the last state, and what an LSTM's cells hold."""

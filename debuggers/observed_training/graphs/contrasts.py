@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from debuggers.observed_training.graphs.graph_nodes import constant_operand, is_leaf, operands, operator, shape_of
 from debuggers.observed_training.graphs.margins import value_of
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import constant_operand, is_leaf, operands, operator, shape_of
 
 _FURTHEST = 8
 _RISING: Final = frozenset(["Pow", "Relu", "ClampMin", "Clamp", "Sqrt"])

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.observed_training.graphs.loss_formulas import length_one_of
+from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     constant_operand,
     dimension_of,
@@ -12,8 +14,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.observed_training.graphs.loss_formulas import length_one_of
-from debuggers.torch_internals.autograd import saved_value
 
 _PRODUCTS = frozenset(["Mm", "Bmm"])
 _FURTHEST = 16

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
 from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import dimension_of, operands, operator, shape_of
 
 SOFTMAXES = frozenset(["Softmax", "LogSoftmax", "SafeSoftmax"])
 TURNING = frozenset(["Permute", "T", "Transpose"])

@@ -3,8 +3,8 @@
 import weakref
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import PASSING, is_leaf, operands, operator
 from debuggers.torch_import import torch
+from debuggers.torch_internals.graph_nodes import PASSING, is_leaf, operands, operator
 
 LATER = 10
 """Steps after which the graph of a step is expected to be gone."""

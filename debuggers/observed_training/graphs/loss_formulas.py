@@ -3,7 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.observed_training.graphs.loss_term import Term, Way
+from debuggers.observed_training.graphs.margins import margin_of
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     PICKING,
     constant_operand,
@@ -12,10 +16,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.observed_training.graphs.loss_term import Term, Way
-from debuggers.observed_training.graphs.margins import margin_of
-from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import saved_value
 
 _SHIFTING = frozenset(["Add", "Sub", "Clamp", "ClampMin", "ClampMax"])
 """Operators that with a constant keep a probability from being 0 or 1."""

@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from debuggers.observed_training.graphs.contrasts import contrast_of
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.observed_training.graphs.loss_formulas import log_probabilities, written_out
+from debuggers.observed_training.graphs.loss_term import Term, Way
+from debuggers.observed_training.graphs.margins import margin_of
+from debuggers.observed_training.graphs.overlaps import overlap_of
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import node_number, saved_value
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     PICKING,
     constant_operand,
@@ -16,12 +22,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.observed_training.graphs.loss_formulas import log_probabilities, written_out
-from debuggers.observed_training.graphs.loss_term import Term, Way
-from debuggers.observed_training.graphs.margins import margin_of
-from debuggers.observed_training.graphs.overlaps import overlap_of
-from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import node_number, saved_value
 
 MAX_NODES = 64
 """The most nodes that are looked at."""

@@ -11,7 +11,13 @@ from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.observed_training.graphs.loss_formulas import has_minus
+from debuggers.observed_training.graphs.loss_term import Term
+from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
+from debuggers.signals.batch_statistics import IGNORED
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import node_number, saved_value
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     is_leaf,
     number_on_host,
@@ -20,12 +26,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     shape_of,
     unexpanded_shape,
 )
-from debuggers.observed_training.graphs.loss_formulas import has_minus
-from debuggers.observed_training.graphs.loss_term import Term
-from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
-from debuggers.signals.batch_statistics import IGNORED
-from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import node_number, saved_value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

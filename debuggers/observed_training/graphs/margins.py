@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import node_number, saved_value
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     constant_operand,
     dimension_of,
@@ -15,8 +17,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import node_number, saved_value
 
 HINGES: Final = frozenset(["Relu", "ClampMin", "Clamp"])
 _SOFT: Final = {"Softplus": 1.0, "LogSigmoid": -1.0}

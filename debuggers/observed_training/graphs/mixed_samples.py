@@ -5,7 +5,6 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from debuggers.observed_training.graphs.dimensions import SOFTMAXES, TURNING, turned_back
-from debuggers.observed_training.graphs.graph_nodes import dimension_of, is_leaf, operands, operator, shape_of
 from debuggers.observed_training.graphs.over_batch import (
     MOST_NODES,
     goes_over_batch,
@@ -16,6 +15,7 @@ from debuggers.observed_training.graphs.over_batch import (
 )
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
+from debuggers.torch_internals.graph_nodes import dimension_of, is_leaf, operands, operator, shape_of
 
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
 _SHAPING = _VIEWS | frozenset(["Clone", *TURNING])

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from debuggers.observed_training.graphs.dimensions import SOFTMAXES, TURNING, turned_back
-from debuggers.observed_training.graphs.graph_nodes import dimension_of, operands, operator, shape_of
 from debuggers.torch_internals.autograd import saved_value
+from debuggers.torch_internals.graph_nodes import dimension_of, operands, operator, shape_of
 
 MOST_NODES = 256
 _RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from debuggers.observed_training.graphs.graph_nodes import (
+from debuggers.torch_import import torch
+from debuggers.torch_internals.graph_nodes import (
     PASSING,
     constant_operand,
     is_leaf,
@@ -11,7 +12,6 @@ from debuggers.observed_training.graphs.graph_nodes import (
     operator,
     shape_of,
 )
-from debuggers.torch_import import torch
 
 _FURTHEST = 32
 _SUMS: Final = frozenset(["Sum", "Mean"])

@@ -5,9 +5,9 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from debuggers.observed_training.graphs.graph_nodes import is_leaf, operands, operator
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number
+from debuggers.torch_internals.graph_nodes import is_leaf, operands, operator
 from debuggers.torch_internals.tensors import version_of
 
 _MOST_NODES = 1024

@@ -70,3 +70,36 @@ def test_dead_units_are_counted_of_any_rectifier(model, layer, is_dead):
             optimizer.step()
     share = session.evidence().of_tensors("dead_units")[layer].values
     assert (share == 1.0).all() if is_dead else (share < 0.5).all()
+
+
+@pytest.mark.parametrize(
+    ("operation", "signal", "expected"),
+    [
+        pytest.param(lambda x: torch.tanh(1e4 * x), "saturated", 1.0, id="steep tanh"),
+        pytest.param(lambda x: torch.sigmoid(x.view(16, 8) / 1e-4), "saturated", 1.0, id="steep sigmoid"),
+        pytest.param(lambda x: 30 * torch.tanh(x / 30), "saturated", 0.0, id="soft limit"),
+        pytest.param(lambda x: torch.sin(-30 * x), "phase_std", 30.0, id="sine"),
+        pytest.param(torch.sin, "phase_std", 1.0, id="plain sine"),
+    ],
+)
+def test_what_a_bounded_function_reads_is_told_behind_a_constant_factor(operation, signal, expected):
+    torch.manual_seed(0)
+    net = Functional(operation)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with stepscope.watch(net, optimizer) as session:
+        net(torch.randn(16, 4)).square().mean().backward()
+        optimizer.step()
+    evidence = session.evidence()
+    unit = evidence.of_tensors("output_std")["first"].first if signal == "phase_std" else 1.0
+    assert evidence.of_tensors(signal)["first"].first == pytest.approx(expected * unit, abs=0.05 * unit)
+
+
+def test_a_factor_that_is_trained_is_no_constant():
+    net = Functional(torch.sin)
+    net.operation = lambda x: torch.sin(net.scale * x)
+    net.scale = nn.Parameter(torch.tensor(30.0))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with stepscope.watch(net, optimizer) as session:
+        net(torch.randn(16, 4)).square().mean().backward()
+        optimizer.step()
+    assert "first" not in session.evidence().of_tensors("phase_std")

@@ -1,5 +1,7 @@
 """Signs of weights that start wrong, beside those of which each cause has one in the tests of all rules."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
@@ -284,3 +286,19 @@ def test_weights_without_any_element_have_no_scale():
     facts = Facts(steps=12, parameters=weights, layers=(LayerFacts(name="0", kind="Linear"),))
     assert fresh_weights(Evidence(facts=facts), "frozen") == []
     assert diagnose(Evidence(series={"loss": Series(STEPS, np.ones(12))}, facts=facts)) == ()
+
+
+@pytest.mark.parametrize(("phases", "learnt", "validated", "is_one"), [
+    ((9.0, 4.9), 0.05, (), True),
+    ((9.0, 3.1), 0.05, (), False),
+    ((9.0,), 0.05, (), False),  # the first sine spreads what is given
+    ((9.0, 4.9), 0.98, (2.4, 2.9, 3.1), True),
+    ((9.0, 4.9), 0.98, (2.2, 1.0, 0.9), False),
+    ((9.0, 4.9), 0.98, (), False),
+])  # fmt: skip
+def test_sines_behind_the_first_that_turn_more_than_half_a_period_are_a_wrong_start(phases, learnt, validated, is_one):
+    found = _of_layers(tensors={"phase_std": {str(at): phase for at, phase in enumerate(phases)}}, learnt=learnt)
+    if validated:
+        told = {"validation/loss": Series(STEPS[-len(validated) :], np.array(validated))}
+        found = replace(found, series=found.series | told)
+    assert ("poor_initialization" in [cause.code for cause in diagnose(found)[:1]]) == is_one
