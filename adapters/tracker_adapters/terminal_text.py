@@ -17,7 +17,7 @@ def say(line: str, *, rank: int = 0) -> None:
     Standard output is the training script's. Where there is no standard error (a service, a window without a console),
     it was closed, or nobody reads it any more, the line goes to the log.
     """
-    text = f"stepscope{f' rank {rank}' if rank else ''}: {line}\n"
+    text = f"stepscope{f' rank {rank}' if rank else ''}: {printable(line)}\n"
     try:
         try:
             sys.stderr.write(text)

@@ -16,7 +16,7 @@ from stepscope.runs.live_run import run_of
 from stepscope.sessions import running as running_sessions
 from stepscope.sessions.config import DebugConfig
 from stepscope.sessions.report import DebugReport
-from stepscope.sessions.report_output import put_out
+from stepscope.sessions.report_output import make_folder, put_out
 from stepscope.sessions.view import SessionView
 
 
@@ -39,9 +39,12 @@ class SessionLifecycle(SessionView):
 
         Raises:
             SessionError: When the session was started before.
+            ConfigError: When the configuration's ``output_dir`` cannot be written.
         """
         if self._started:
             raise SessionError("this session was started before; expected a new DebugSession for each training")
+        if not self.disabled:
+            make_folder(self.config.output_dir)
         self._started, self._process = True, os.getpid()
         if not self.disabled:
             self._stability.leave_series_to(self._run, self.config)

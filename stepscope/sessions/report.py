@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
+from tracker_adapters.terminal_text import printable
 from tracker_adapters.values.plain import json_values
 from tracker_adapters.wording import counted, times
 
@@ -107,7 +108,7 @@ class DebugReport:
         )
 
     def summary(self) -> str:
-        """Returns the report as a few lines of text."""
+        """Returns the report as a few lines of text; control characters, as in names of modules, are made visible."""
         if self.disabled:
             return "The session was disabled by STEPSCOPE_DISABLED: nothing was measured."
         lines = [f"Verdict: {self.verdict}", *cause_lines(self.causes), self.coverage.summary()]
@@ -124,7 +125,7 @@ class DebugReport:
         lines += self.tools.lines()
         lines += [f"Internal error: {place}, {times(count)}." for place, count in self.failures.items()]
         lines += [_steps(self.overhead), overhead_line(self.overhead)]
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def to_markdown(self, title: str = "stepscope") -> str:
         """Returns the report as Markdown: first the verdict, the three most likely causes and the health by area."""

@@ -1,5 +1,6 @@
 """Puts a session's report where its user finds it: files, the run, and one line on standard error."""
 
+import os
 from os import PathLike
 from pathlib import Path
 
@@ -8,9 +9,28 @@ from tracker_adapters.reports import REPORT_NAME
 from tracker_adapters.terminal_text import say
 from tracker_adapters.wording import counted
 
+from stepscope.errors import ConfigError
 from stepscope.runs.live_run import run_of
 from stepscope.runs.slow_folders import told_when_slow
 from stepscope.sessions.report import DebugReport, overhead_line
+
+
+def make_folder(output_dir: str | PathLike[str] | None) -> None:
+    """Makes the folder of a session's files when it begins: that it cannot be written is known before the training.
+
+    Raises:
+        ConfigError: When it cannot.
+    """
+    if output_dir is None:
+        return
+    folder = Path(output_dir)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(folder, os.W_OK | os.X_OK) else "permission denied"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        raise ConfigError(f"output_dir is {str(folder)!r}: {reason}; expected a folder that can be made and written")
 
 
 def put_out(report: DebugReport, output_dir: str | PathLike[str] | None, emitter: Emitter | None, step: int) -> None:

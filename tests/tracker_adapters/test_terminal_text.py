@@ -8,6 +8,7 @@ import logging
 import re
 
 import pytest
+import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,21 @@ def test_errors_and_the_logs_of_delivery_are_safe():
     stream = RedactingStream(kept)
     stream.write(HOSTILE + "\n")
     assert not OBEYED.search(kept.getvalue())
+
+
+def test_what_is_said_and_a_sessions_summary_are_safe(capsys):
+    say(HOSTILE)
+    model = torch.nn.Sequential()
+    model.add_module(HOSTILE.replace(".", ""), torch.nn.Linear(2, 2))
+    model.add_module("last", torch.nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.last.parameters())
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(30):
+            model(torch.ones(4, 2)).sum().backward()
+            optimizer.step()
+    told = session.report().summary()
+    assert "x\\x1b]0;owned" in told
+    assert not OBEYED.search(told + capsys.readouterr().err)
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ with stepscope.watch(model, optimizer, run=run, config=config) as session:
                 session.stop()
                 os._exit(1)
             assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
-            assert not os.path.exists(f"{place}/report")
-assert os.path.exists(f"{place}/report")
+            assert not os.path.exists(f"{place}/report/report.json")
+assert os.path.exists(f"{place}/report/report.json")
 run.close()
 """
 

@@ -118,6 +118,16 @@ def test_the_documented_session_without_a_model(tmp_path):
     assert (tmp_path / "debug_output" / "report.txt").read_text() == report.summary() + "\n"
 
 
+@pytest.mark.parametrize("name", ["report.json", "report.json/inside"])
+def test_a_folder_that_cannot_be_made_is_told_before_the_training(tmp_path, name):
+    (tmp_path / "report.json").write_text("a file")
+    model = network()
+    with pytest.raises(stepscope.ConfigError, match=r"output_dir is .*report\.json.*; expected a folder"):
+        stepscope.watch(model, adamw(model), output_dir=tmp_path / name)
+    stepscope.DebugSession(config=stepscope.DebugConfig(output_dir=tmp_path / "made" / "below")).start().stop()
+    assert (tmp_path / "made" / "below" / "report.json").exists()
+
+
 def test_metrics_are_emitted_under_their_names():
     emitter = MemoryEmitter()
     with stepscope.DebugSession(run=emitter) as session:
