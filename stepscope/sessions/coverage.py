@@ -42,6 +42,7 @@ class Coverage:
         eval_layers: Names of these layers.
         changed_late: Whether weights were changed over and over after the last step, as by another optimizer.
         unused_passes: Forward passes in training mode after the last step, if far more than steps take.
+        missed_steps: Steps that one thread took while another one had paused the session, as ``probe`` does.
         replaced: Whether another session on the same model and optimizer has taken this one's place.
         optimizer: Whether there is an optimizer.
         movement: Whether there were enough steps and an optimizer, to see whether weights move at all.
@@ -70,6 +71,7 @@ class Coverage:
     eval_layers: tuple[str, ...]
     changed_late: bool
     unused_passes: int
+    missed_steps: int
     replaced: bool
     optimizer: bool
     movement: bool
@@ -88,6 +90,7 @@ class Coverage:
         last_step: int,
         failures: int,
         unused_passes: int = 0,
+        missed_steps: int = 0,
         replaced: bool = False,
         ended_tools: Sequence[str] = (),
         not_told: Sequence[str] = (),
@@ -118,6 +121,7 @@ class Coverage:
             eval_layers=() if watch is None else tuple(watch.eval_layers),
             changed_late=watch is not None and watch.changed_late,
             unused_passes=unused_passes,
+            missed_steps=missed_steps,
             replaced=replaced,
             optimizer=watch is not None and watch.has_optimizer,
             movement=watch is not None and watch.sees_movement,
@@ -181,6 +185,9 @@ class Coverage:
             found.append(f"the model was in eval mode at {share_of(self.eval_steps, self.steps, 'steps')} ({layers})")
         if self.changed_late:
             found.append("weights still changed after the last observed step (another optimizer?)")
+        if self.missed_steps:
+            steps = counted(self.missed_steps, "steps")
+            found.append(f"not seen: {steps} that one thread took while another had paused the session, as by probe()")
         if self.unused_passes:
             found.append(f"no step followed the last {self.unused_passes:,} forward passes")
         return found

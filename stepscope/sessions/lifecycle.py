@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -69,10 +70,11 @@ class SessionLifecycle(SessionView):
     def paused(self) -> Iterator[None]:
         """Leaves out what happens inside, between two steps: a validation, a checkpoint, the step of another model.
 
-        No layer has a hook meanwhile, and the time counts neither as training nor as overhead.
+        No layer has a hook meanwhile, and the time counts neither as training nor as overhead. Steps of another thread
+        meanwhile are a gap in the coverage.
         """
         with self._pacing.paused():
-            self._paused = True
+            self._paused, self._pausing_thread = True, threading.get_ident()
             self._instruments.pause()
             self._first_nan.pause()
             self._diagnosis.pause()

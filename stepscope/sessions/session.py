@@ -145,6 +145,7 @@ class DebugSession(SessionProbing):
         self._instruments.gradients.listen(self._instruments.tools.begun, on_total=self._diagnosis.note_total)
         self._diagnosis.listen(self._instruments.tools.begun)
         self._started = self._stopped = self._paused = False
+        self._pausing_thread = self._missed_steps = 0
         self._waits = False
         self._loss: torch.Tensor | float | None = None
         self._process = 0

@@ -57,6 +57,8 @@ class SessionView:
     _started: bool
     _stopped: bool
     _paused: bool
+    _pausing_thread: int
+    _missed_steps: int
     _process: int
     _is_replaced = False
 
@@ -167,6 +169,7 @@ class SessionView:
             last_step=self._pacing.last,
             failures=sum(self._failures.values()) - sum(of_hooks.values()),
             unused_passes=self._first_nan.unused_passes,
+            missed_steps=self._missed_steps,
             replaced=self._is_replaced,
             ended_tools=self._stability.ended_tools,
             not_told=(*facts.not_told, *more, *(f"{hook} failed {times(of_hooks[hook])}" for hook in of_hooks)),

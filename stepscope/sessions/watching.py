@@ -1,6 +1,7 @@
 """Starts sessions: on an unchanged loop, by the optimizer's own hook, or for what a loop passes itself."""
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -100,6 +101,7 @@ class Watch(ToldSession):
 
     def _step_of(self, optimizer: torch.optim.Optimizer) -> None:
         if self._paused:
+            self._missed_steps += threading.get_ident() != self._pausing_thread
             return
         was_skipped = False
         with self._isolation.guard("preparing a step"):

@@ -3,6 +3,7 @@
 import copy
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -170,6 +171,22 @@ def test_what_is_done_in_a_pause_is_left_out():
     assert {item.step for item in emitter.artifacts if item.name == "activations/0"} == {0, 1, 2}
     assert overhead.steps == 3
     assert overhead.plain_s + overhead.spent_s <= beside_pause_s
+
+
+def test_steps_while_another_thread_has_paused_the_session_are_a_gap():
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        train(model, optimizer, steps=30)
+        with session.paused():
+            train(model, optimizer, steps=2)  # of the one who paused, and so on purpose
+            assert not any("not seen" in gap for gap in session.report().coverage.gaps)
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(train, model, optimizer, steps=3).result()
+        train(model, optimizer, steps=1)
+    coverage = session.report().coverage
+    assert coverage.steps == 31
+    assert "not seen: 3 steps that one thread took while another had paused the session, as by probe()" in coverage.gaps
 
 
 @pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
