@@ -152,6 +152,7 @@ class ForwardCalls:
         self._batches, self.counts = [], (0, 0)
         self.begun_s, self.are_of_data = None, True
         self._looks_closely = looks_closely
+        self.mixed.step_ends()
         self._own = self._weights() if looks_closely else ()
         if not looks_closely and len(self._first_hooks):
             self._first_hooks.remove()

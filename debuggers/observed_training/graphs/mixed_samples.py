@@ -45,6 +45,7 @@ class MixedSamples:
         self._readers = _readers(model)
         self._calls: dict[str, tuple[int, int, bool]] = {}
         self._read: list[Any] = []
+        self._is_called = False
         self._view, self._is_joined = "", False
         self._address = 0
         self._given: tuple[int, ...] = ()
@@ -62,7 +63,7 @@ class MixedSamples:
         self._is_batch = tensor is not None and tensor.ndim >= (3 if tensor.is_floating_point() else 2)
         self._address = tensor.data_ptr() if tensor is not None and _is_plain(tensor) else 0
         self._returned, self._calls, self._view, self._is_joined = (), {}, "", False
-        self._read = []
+        self._read, self._is_called = [], True
 
     @property
     def readers(self) -> list[torch.nn.Module]:
@@ -84,7 +85,11 @@ class MixedSamples:
 
     def call_ends(self, values: torch.Tensor | None) -> None:
         """Takes the first floating-point tensor that it returns."""
-        self._returned = () if values is None else tuple(values.shape)
+        self._returned, self._is_called = () if values is None else tuple(values.shape), False
+
+    def step_ends(self) -> None:
+        """Lets go of the graph of the step."""
+        self._read, self._is_called = [], False
 
     def found(self, root: Any, outputs: Container[int] = frozenset()) -> str | None:
         """Returns what mixes samples, ``""`` for nothing; None where that cannot be told.
@@ -136,7 +141,7 @@ class MixedSamples:
         if isinstance(given, torch.Tensor) and given.ndim == 3 and torch.is_grad_enabled():
             steps, batch = given.shape[:2]
             is_first = bool(module.batch_first)
-            if given.grad_fn is not None:
+            if given.grad_fn is not None and self._is_called:
                 self._read.append(given.grad_fn)
             self._calls[self._recurrent[module]] = (batch, steps, True) if is_first else (steps, batch, False)
 
