@@ -103,6 +103,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors, ``unit_vector`` for
             vectors divided by their lengths, ``recurrent_state`` for states of an LSTM or GRU; ``""`` for none.
         times: The product of these constants.
+        temperature: What the outputs are divided by before the softmax of a divergence: gradients are 1/T² of what they
+            are without it (Hinton et al. 2015, section 2).
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.
         softmax_dim: The dimension of ``outputs_shape`` that the softmax goes over, where the loss takes its classes
@@ -132,6 +134,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     before: str = ""
     bounded_by: str = ""
     times: float = 0.0
+    temperature: float = 1.0
     bound: float = 0.0
     softmax_dim: int | None = None
     scattered: tuple[int, ...] = ()

@@ -21,7 +21,9 @@ UNEVEN = 100.0
 """Ratio of the features' scales from which the largest ones drown the others."""
 IN_FEW = 0.2
 """A feature's typical standard deviation over the batch, as a share of that of all values, below which the spread lies
-in a few features or between them. Of values in one unit, such as pixels, it is more than half."""
+in a few features or between them."""
+IN_SEVERAL = 0.5
+"""The same from which values are in one unit, such as pixels, of which those at the border hardly vary."""
 OFTEN_EQUAL = 0.5
 """The same where nearly all rows that repeat are that one."""
 NORMALISING = ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "RMSNorm")
@@ -192,7 +194,7 @@ def _add_uneven(argument: Argument, evidence: Evidence, uneven: float, size: flo
     if within < IN_FEW * spread and size <= LARGE_INPUT:
         text += f": that of all values is {spread:.2g}, that of a typical feature {within:.2g}"
         argument.add(0.6, text, since=std.first_step)
-    elif size > 1:
+    elif size > 1 and within < IN_SEVERAL * spread:
         argument.add(MODERATE, text, since=std.first_step)
 
 

@@ -290,7 +290,9 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
     argument = Argument("loss_sum_not_mean")
     loss = evidence.facts.loss
     rows = evidence["inputs/batch_size"].median(float(loss.outputs_shape[0]) if loss and loss.outputs_shape else 0.0)
-    if loss is None or loss.reduction != "sum" or rows < 8 or abs(loss.factor) < 3 / rows:
+    if loss is None or loss.reduction != "sum" or rows < 8:
+        return argument
+    if abs(loss.factor) / loss.temperature**2 < 3 / rows:  # T² is to undo what dividing by T has made of gradients
         return argument
     argument.add(
         MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"

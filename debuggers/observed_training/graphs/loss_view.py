@@ -19,6 +19,7 @@ from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 from debuggers.torch_internals.graph_nodes import (
     PASSING,
+    constant_operand,
     is_leaf,
     number_on_host,
     operands,
@@ -163,6 +164,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         before=before,
         bounded_by=squashing,
         times=times,
+        temperature=_temperature(term) if term.kind == "kl_div" else 1.0,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
         softmax_dim=softmax_dim,
         scattered=scattered,
@@ -250,6 +252,15 @@ def _limit(term: Term) -> float:
     name = {"huber": "delta", "smooth_l1": "beta"}.get(term.kind)
     value = None if name is None or term.comparison is None else saved_value(term.comparison, name)
     return value if isinstance(value, float) else 1.0
+
+
+def _temperature(term: Term) -> float:
+    """What divides the outputs that a loss compares, as a number on the host; 1 where nothing does."""
+    name = "" if term.outputs is None else operator(term.outputs)
+    number = number_on_host(constant_operand(term.outputs)) if name in ("Mul", "Div") else None
+    if not number:
+        return 1.0
+    return number if name == "Div" else 1 / number
 
 
 def _ignored(term: Term) -> int | None:

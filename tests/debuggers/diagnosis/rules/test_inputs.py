@@ -93,14 +93,15 @@ def test_what_a_model_scales_itself_is_seen_by_what_its_first_layer_puts_out(spr
     assert [cause.code for cause in diagnose(made)] == found
 
 
-@pytest.mark.parametrize(("uneven", "within", "last", "found"), [
-    (2000.0, 0.1, 1.3, ["inputs_not_normalized"]),
-    (2000.0, 0.1, 0.05, []), (2000.0, 0.6, 1.3, []), (60.0, 0.1, 1.3, []),
+@pytest.mark.parametrize(("std", "uneven", "within", "last", "found"), [
+    (0.99, 2000.0, 0.1, 1.3, ["inputs_not_normalized"]), (1.5, 2000.0, 0.6, 1.3, ["inputs_not_normalized"]),
+    (0.99, 2000.0, 0.1, 0.05, []), (0.99, 2000.0, 0.6, 1.3, []), (0.99, 60.0, 0.1, 1.3, []),
+    (1.1, 346.0, 0.8, 2.3, []),
 ])  # fmt: skip
-def test_values_that_are_standardised_as_a_whole_leave_features_of_other_units_apart(uneven, within, last, found):
+def test_values_that_are_standardised_as_a_whole_leave_features_of_other_units_apart(std, uneven, within, last, found):
     """Pixels of a border vary little, too, but they are in the unit of the others: a typical one varies by as much."""
     loss = np.geomspace(2.3, last, STEPS)
-    signals = {"mean": 0.0, "std": 0.99, "scale_ratio": uneven, "batch_std": within}
+    signals = {"mean": 0.0, "std": std, "scale_ratio": uneven, "batch_std": within}
     told = evidence(
         facts=of_loss(), loss=loss, baseline_loss=np.full(STEPS, 2.3),
         **{f"inputs/{name}": np.full(STEPS, value) for name, value in signals.items()},

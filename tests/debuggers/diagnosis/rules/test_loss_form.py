@@ -191,6 +191,15 @@ def test_a_sum_is_no_reason_for_an_optimizer_that_divides_by_the_gradients_size(
     assert ("loss_sum_not_mean" in [cause.code for cause in causes]) is is_one
 
 
+@pytest.mark.parametrize(("temperature", "is_one"), [(1.0, True), (4.0, True), (20.0, False)])
+def test_what_undoes_a_temperature_makes_no_sum_of_a_mean(temperature, is_one):
+    """``kl_div(..., reduction="batchmean") * 400``: 12.5 times a sum."""
+    facts = of_loss(kind="kl_div", reduction="sum", factor=12.5, temperature=temperature, outputs_shape=(32, 10))
+    signals = {"inputs/batch_size": np.full(STEPS, 32.0), "update_ratio": np.full(STEPS, 0.5)}
+    causes = diagnose(evidence(facts=facts, **signals))
+    assert ("loss_sum_not_mean" in [cause.code for cause in causes]) is is_one
+
+
 @pytest.mark.parametrize(("ratio", "is_one"), [(0.15, True), (0.05, False), (1e-5, False)])
 def test_a_sum_at_a_rate_to_match_is_not_what_keeps_the_loss_up(ratio, is_one):
     facts = of_loss(reduction="sum", outputs_shape=(32, 10))

@@ -399,3 +399,11 @@ def test_a_mean_that_is_divided_by_a_tensor_is_a_mean_times_its_inverse():
 
 def test_targets_without_an_element_have_no_sign():
     assert viewed(lambda o: (SHARES[:0] * o[:0].log_softmax(1)).sum()).facts.kind in ("", "cross_entropy")
+
+
+@pytest.mark.parametrize(
+    ("soften", "temperature"), [(lambda o: o / 4, 4.0), (lambda o: 0.25 * o, 4.0), (lambda o: o, 1.0)]
+)
+def test_what_outputs_are_divided_by_before_the_softmax_of_a_divergence_is_its_temperature(soften, temperature):
+    facts = viewed(lambda o: functional.kl_div(soften(o).log_softmax(1), SHARES, reduction="batchmean")).facts
+    assert (facts.kind, facts.temperature) == ("kl_div", temperature)
