@@ -94,7 +94,7 @@ def test_what_a_model_scales_itself_is_seen_by_what_its_first_layer_puts_out(spr
 
 
 @pytest.mark.parametrize(("std", "uneven", "within", "last", "found"), [
-    (0.99, 2000.0, 0.1, 1.3, ["inputs_not_normalized"]), (1.5, 2000.0, 0.6, 1.3, ["inputs_not_normalized"]),
+    (0.99, 2000.0, 0.1, 1.3, ["inputs_not_normalized"]), (1.5, 2000.0, 0.6, 2.3, ["inputs_not_normalized"]),
     (0.99, 2000.0, 0.1, 0.05, []), (0.99, 2000.0, 0.6, 1.3, []), (0.99, 60.0, 0.1, 1.3, []),
     (1.1, 346.0, 0.8, 2.3, []),
 ])  # fmt: skip
