@@ -29,7 +29,7 @@ TITLES: Final[Mapping[str, str]] = {
     "unshuffled_data": "the data is not shuffled",
     "duplicated_data": "the same data comes again and again",
     "batch_mixing": "samples of one batch influence each other",
-    "gradients_not_zeroed": "gradients are not zeroed between steps",
+    "gradients_not_zeroed": "gradients are zeroed at the wrong place, or never",
     "frozen_parameters": "parameters are frozen",
     "parameters_not_in_optimizer": "parameters are in no group of the optimizer",
     "detached_parameters": "parameters are cut off from the loss",

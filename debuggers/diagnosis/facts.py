@@ -107,6 +107,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             are without it (Hinton et al. 2015, section 2).
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.
+        distances: Whether a cross entropy takes for scores what are distances of trained vectors.
+        dropped: The share of what the loss compares that a dropout behind the last layer has set to zero.
         softmax_dim: The dimension of ``outputs_shape`` that the softmax goes over, where the loss takes its classes
             along another one; None otherwise.
         scattered: The shape that had the classes in one dimension, of which a reshape made ``outputs_shape``, where
@@ -135,6 +137,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     bounded_by: str = ""
     times: float = 0.0
     temperature: float = 1.0
+    distances: bool = False
+    dropped: float = 0.0
     bound: float = 0.0
     softmax_dim: int | None = None
     scattered: tuple[int, ...] = ()

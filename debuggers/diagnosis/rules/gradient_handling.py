@@ -10,6 +10,10 @@ from debuggers.diagnosis.progress import progress_of
 
 NEARLY_ALL = 0.9
 """Share of the steps from which gradients are never zeroed but by exception."""
+FEWEST_UNUSED = 10
+"""Steps that used the last of several batches alone, from which it is the loop's way."""
+LEARNT_WELL = 0.9
+"""Share of what a constant output leaves to learn from which a training goes well."""
 DECOUPLED = ("AdamW", "Lion")
 """Optimizers that keep decay apart from the gradient."""
 JUMP = 20.0
@@ -19,7 +23,8 @@ JUMP = 20.0
 def gradients_not_zeroed(evidence: Evidence) -> Argument:
     """The first backward pass after an optimizer step finds the gradients of the step before.
 
-    Those that are zero at each step were zeroed at the wrong place: see no_update.
+    Or those of several batches are zeroed before each step, one after the other, as by ``zero_grad()`` in a loop over
+    micro-batches. Those that are zero at each step were zeroed at the wrong place: see no_update.
     """
     argument = Argument("gradients_not_zeroed")
     if are_all_zero(evidence):
@@ -35,6 +40,18 @@ def gradients_not_zeroed(evidence: Evidence) -> Argument:
                     since=invariant.first_step if share < NEARLY_ALL else 0,  # whatever follows began with it
                     where=[invariant.where] if invariant.where else [],
                 )
+    unused = next((one for one in evidence.facts.invariants if one.name == "backward_passes_are_used"), None)
+    is_habit = unused is not None and unused.broken >= max(FEWEST_UNUSED, NEARLY_ALL * unused.checked)
+    if argument.cause is None and unused is not None and is_habit:
+        argument.add(
+            STRONG,
+            f"at {unused.broken} of {unused.checked} steps the gradients of two batches or more had been set to zero, "
+            "and the step used those of the last one alone",
+            since=unused.first_step,
+        )
+        progress = progress_of(evidence)
+        if progress is not None and progress.learnt > LEARNT_WELL:
+            argument.against(MODERATE, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = "Call optimizer.zero_grad() once a step, before backward (after it, if micro-batches accumulate)."
     return argument
 

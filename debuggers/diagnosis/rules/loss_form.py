@@ -26,6 +26,8 @@ GROWN, SPREAD = 3.0, 10.0
 """Times the first norm of gradients and the first deviation of outputs, from which nothing holds a loss below zero."""
 FALLS = 0.2
 """Share of what a constant output leaves to learn from which a loss that is known does fall."""
+SERVES = 0.7
+"""The same from which trained centres are such that the farthest one is the answer."""
 _LINEAR = (
     *("Neg", "Add", "Sub", "Mean", "Sum", "View", "UnsafeView", "Reshape", "Squeeze", "Unsqueeze", "Select", "Slice"),
     *("Split", "Mm", "Convolution"),
@@ -61,6 +63,10 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
             argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.last:.3g}")
     if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
         argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
+    if loss.distances:
+        argument.add(0.85, "the cross entropy takes distances for scores: the farthest one counts as the answer")
+        if progress is not None and progress.learnt > SERVES:
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     _add_fall(argument, evidence, loss, progress)
     accuracy, top = evidence["accuracy"].finite, evidence["targets/classes_so_far"]
     is_trained = not none_is_trained(evidence, with_role(evidence, "without_gradient"))
@@ -86,7 +92,11 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     _add_correlation(argument, evidence, loss)
     _add_dive(argument, evidence, loss)
     add_exchanged(argument, evidence)
-    argument.advice = "Minimise the loss itself: remove the minus sign, or maximize=True."
+    argument.advice = (
+        "Give the cross entropy minus the distances: the nearest is to have the highest score."
+        if loss.distances
+        else "Minimise the loss itself: remove the minus sign, or maximize=True."
+    )
     return argument
 
 

@@ -26,6 +26,8 @@ DROPOUT = 0.75
 """Share that a layer drops from which it is suspect by itself."""
 HIGH_DROPOUT = 0.6
 """The same from which it is where nothing else explains that little is learnt: 0.5 is the highest of usual ones."""
+SLIGHT = 0.15
+"""Share of the outputs that a dropout sets to zero, up to which it does little harm."""
 SHRINKS = 1.0
 """Learning rate times weight decay, over all steps, from which weights of no use shrink to exp(-1) of their size."""
 LEFT = 0.3
@@ -65,6 +67,7 @@ def over_regularized(evidence: Evidence) -> Argument:
             since=0,
         )
     drops = _add_dropout(argument, evidence, progress)
+    _add_dropped_outputs(argument, evidence)
     add_other_term(argument, evidence)
     add_dying_units(argument, evidence, progress)
     add_constant_outputs(argument, evidence)
@@ -212,6 +215,18 @@ def _decay(evidence: Evidence) -> float:
     decay = most.settings.get("weight_decay") if most is not None else None
     strength = float(decay) if isinstance(decay, (int, float)) else 0.0
     return float(np.interp(steps, rates.steps, rates.values).sum()) * strength
+
+
+def _add_dropped_outputs(argument: Argument, evidence: Evidence) -> None:
+    """Adds a dropout behind the last layer: whatever the weights are, some outputs are wrong at each step."""
+    loss = evidence.facts.loss
+    if loss is not None and loss.dropped:
+        argument.add(
+            STRONG if loss.dropped > SLIGHT else MODERATE,
+            f"a dropout behind the last layer sets {loss.dropped:.0%} of the outputs to zero before the loss sees them",
+            since=0,
+        )
+        argument.advice = "Put the dropout before the last layer."
 
 
 def _add_dropout(argument: Argument, evidence: Evidence, progress: Progress) -> list[LayerFacts]:

@@ -36,6 +36,19 @@ def test_gradients_that_are_zeroed_before_the_step_are_neither_clipped_nor_left_
     assert gradients_not_zeroed(found).cause is None
 
 
+@pytest.mark.parametrize(("broken", "last", "is_one"), [
+    (STEPS, 1.9, True), (STEPS // 2, 1.9, False), (STEPS, 0.05, False),
+])  # fmt: skip
+def test_gradients_that_are_zeroed_before_each_of_several_batches_are_zeroed_at_the_wrong_place(broken, last, is_one):
+    unused = InvariantFacts(name="backward_passes_are_used", checked=STEPS, broken=broken, first_step=0)
+    found = evidence(
+        facts=Facts(steps=STEPS, invariants=(unused,)),
+        loss=np.geomspace(2.3, last, STEPS), baseline_loss=np.full(STEPS, 2.3),
+    )  # fmt: skip
+    cause = gradients_not_zeroed(found).cause
+    assert (cause is not None and cause.confidence > LIKELY) == is_one
+
+
 def test_early_clipping_that_leaves_much_is_no_cause():
     early = InvariantFacts(name="clipped_after_unscaling", checked=STEPS, broken=STEPS, first_step=0)
     found = evidence(

@@ -305,3 +305,11 @@ def test_a_loss_that_dives_while_its_gradients_grow_has_no_lowest_value(form, en
     found = evidence(facts=of_loss(**form), loss=loss, **{"total_norm/gradients": np.geomspace(1, norm, STEPS)})
     causes = diagnose(found)
     assert any("gradients have grown on the way" in text for cause in causes for text in cause.evidence) == is_one
+
+
+@pytest.mark.parametrize(("distances", "last", "is_one"), [(True, 2.2, True), (True, 0.1, False), (False, 2.2, False)])
+def test_distances_without_a_minus_are_a_flipped_sign_unless_the_farthest_comes_to_be_right(distances, last, is_one):
+    found = evidence(
+        facts=of_loss(distances=distances), loss=np.geomspace(2.3, last, STEPS), baseline_loss=np.full(STEPS, 2.3)
+    )
+    assert ([cause.code for cause in diagnose(found)] == ["flipped_loss_sign"]) == is_one

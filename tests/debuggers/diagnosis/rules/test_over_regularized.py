@@ -266,3 +266,12 @@ def test_a_decay_takes_back_what_gradients_that_agree_to_the_end_ask_for(cosine,
     found = {name: Series(steps, one) for name, one in values.items()}
     causes = diagnose(Evidence(series=found, facts=facts))
     assert ("over_regularized" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("dropped", "is_one"), [(0.5, True), (0.1, False), (0.0, False)])
+def test_a_dropout_behind_the_last_layer_takes_outputs_away(dropped, is_one):
+    loss = LossFacts(kind="mse", reduction="mean", dropped=dropped)
+    values = {"loss": np.geomspace(1.0, 0.4, 120), "baseline_loss": np.ones(120)}
+    found = {name: Series(np.arange(120), one) for name, one in values.items()}
+    causes = diagnose(Evidence(series=found, facts=Facts(steps=120, loss=loss)))
+    assert ("over_regularized" in [cause.code for cause in causes]) == is_one
