@@ -1,4 +1,4 @@
-"""Modes that are kept on purpose or by mistake, and frozen weights that were drawn at random."""
+"""Frozen weights that were drawn at random, and those that are frozen on purpose."""
 
 from dataclasses import replace
 
@@ -7,7 +7,6 @@ import pytest
 import torch
 from made_evidence import STEPS, of_roles
 from msgspec.structs import replace as with_fields
-from torch import nn
 
 import stepscope
 from debuggers.diagnosis.evidence import Evidence
@@ -15,56 +14,6 @@ from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFac
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 from debuggers.observed_training.model_facts import flagged_modules
-
-
-@pytest.mark.parametrize(
-    ("fresh", "trains_at", "codes"), [(False, None, []), (False, 3, ["wrong_mode"]), (True, None, ["wrong_mode"])]
-)
-def test_batch_norms_that_were_trained_before_may_keep_their_statistics_from_the_first_step_on(fresh, trains_at, codes):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1))
-    if not fresh:
-        nn.init.normal_(model[1].weight, 1.0, 0.1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    with stepscope.watch(model, optimizer) as session:
-        for step in range(30):
-            rows = torch.randn(32, 6)
-            model.train(step == trains_at)
-            optimizer.zero_grad()
-            nn.functional.mse_loss(model(rows), rows[:, :1]).backward()
-            optimizer.step()
-
-    report = session.report()
-    assert [cause.code for cause in report.causes] == codes
-    assert ("eval_mode_in_training" in {one.kind for one in report.findings}) is bool(codes)
-
-
-@pytest.mark.parametrize(("trained", "evaluates", "size", "is_one"), [
-    (False, True, 0.3, True), (True, True, 0.3, False), (False, False, 0.3, False), (False, False, 1e-3, False),
-])  # fmt: skip
-def test_new_batch_norms_of_a_part_in_eval_mode_normalise_nothing(trained, evaluates, size, is_one):
-    """A recipe of fine tuning keeps the norms of a backbone; in a new one they know no data.
-
-    Inputs whose variance is below the epsilon of a norm become larger in training mode, but not as large as 1.
-    """
-    torch.manual_seed(0)
-    linear = [nn.Linear(6, 6, bias=False) for _ in range(2)]
-    layers = [linear[0], nn.BatchNorm1d(6), nn.ReLU(), linear[1], nn.BatchNorm1d(6), nn.ReLU()]
-    backbone = nn.Sequential(*layers)
-    for norm in layers[1::3]:
-        nn.init.normal_(norm.weight, 1.0, 0.1 * trained)
-    model = nn.Sequential(backbone, nn.Linear(6, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    with stepscope.watch(model, optimizer) as session:
-        backbone.train(not evaluates)
-        for _ in range(30):
-            rows = size * torch.randn(32, 6)
-            optimizer.zero_grad()
-            nn.functional.mse_loss(model(rows), rows[:, :1]).backward()
-            optimizer.step()
-
-    found = [cause for cause in session.report().causes if cause.code == "wrong_mode"]
-    assert any("2 batch norms begin as new" in cause.evidence[0] for cause in found) is is_one
 
 
 @pytest.mark.parametrize(("second", "mean", "last", "is_one"), [
@@ -392,24 +341,3 @@ def _frozen(body, head, beside):
     loss = Series(np.arange(200), np.geomspace(2.3, 0.2, 200))
     found = diagnose(Evidence(series={"loss": loss}, facts=facts))
     return "frozen_parameters" in [cause.code for cause in found]
-
-
-@pytest.mark.parametrize(("keeps", "out", "scale", "last", "is_one"), [
-    (True, 0.9, 1.0, 2.0, False), (True, 0.2, 1.0, 2.0, True), (True, 0.2, 0.5, 2.0, False),
-    (True, 0.2, 1.0, 0.1, False), (False, 0.9, 1.0, 2.0, True),
-])  # fmt: skip
-def test_statistics_that_are_kept_on_purpose_are_those_of_what_enters(keeps, out, scale, last, is_one):
-    """Norms of another training that put out a fifth of their scale, and leave much to learn, normalise nothing."""
-    names = ("0", "1", "2")
-    series = {"loss": np.geomspace(2.3, last, STEPS), "baseline_loss": np.full(STEPS, 2.3)}
-    facts = Facts(
-        steps=STEPS,
-        eval_steps=STEPS,
-        keeps_statistics=keeps,
-        layers=tuple(LayerFacts(name=name, kind="BatchNorm1d") for name in names),
-        parameters=tuple(ParameterFacts(name=f"{name}.weight", shape=(8,), mean=scale, std=0.01) for name in names),
-    )
-    outputs = {name: Series(np.arange(STEPS), np.full(STEPS, out)) for name in names}
-    found = {name: Series(np.arange(STEPS), one) for name, one in series.items()}
-    causes = diagnose(Evidence(series=found, tensors={"output_std": outputs}, facts=facts))
-    assert ("wrong_mode" in [cause.code for cause in causes]) == is_one
