@@ -14,6 +14,7 @@ from debuggers.instrumentation.hooks import Hooks
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.instrumentation.training_pass import holds_values, is_training_forward
+from debuggers.observed_training.carried_states import CarriedStates
 from debuggers.observed_training.evaluation_losses import EvaluationLosses, OnEvaluation
 from debuggers.observed_training.graphs.loss_view import output_nodes
 from debuggers.observed_training.graphs.mixed_samples import MixedSamples
@@ -60,6 +61,7 @@ class ForwardCalls:
             by ``torch.func.functional_call``.
         random: Says whether dropout goes on in evaluation.
         mixed: Says whether samples of the last call that was looked at closely are mixed.
+        states: Says whether a loop cuts the state of a recurrence off the graph.
         begun_s: When the first training call since the last step began, by ``time.perf_counter``; None before it.
     """
 
@@ -96,6 +98,7 @@ class ForwardCalls:
         self.are_of_data = True
         self.validations = Validations()
         self.mixed = MixedSamples(self._model)
+        self.states = CarriedStates(self._model)
         self.random = RandomCalls(self._model)
         self._evaluations = EvaluationLosses(on_evaluation_loss, isolation, stopwatch)
         self.lent = 0
@@ -135,7 +138,8 @@ class ForwardCalls:
                 self._hooks.add_around_forward(module, self._begin, self._end)
             self._hooks.add_forward([*self.mixed.hooks(), *((module, self._note_output) for module in modules)])
             if self._looks_closely:
-                self._first_hooks.add_forward([(module, self._note_reader) for module in self.mixed.readers])
+                readers = [(module, self._note_reader) for module in self.mixed.readers]
+                self._first_hooks.add_forward([*readers, *self.states.hooks()])
 
     def detach(self) -> None:
         """Takes the hooks off the model, and forgets the calls since the last step."""
@@ -153,6 +157,7 @@ class ForwardCalls:
         self.begun_s, self.are_of_data = None, True
         self._looks_closely = looks_closely
         self.mixed.step_ends()
+        self.states.forget()
         self._own = self._weights() if looks_closely else ()
         if not looks_closely and len(self._first_hooks):
             self._first_hooks.remove()

@@ -89,6 +89,11 @@ INVARIANTS: Final = (
         "an operator of the model goes over the samples of a batch",
     ),
     Invariant(
+        "states_pass_gradients",
+        "the state of a recurrence passes gradients back from some position to the one before",
+        "the state of a recurrence is detached at each position: no gradient goes back to earlier ones",
+    ),
+    Invariant(
         "first_is_batch",
         "no attention or recurrence goes along the first of two dimensions for which a model has outputs",
         "an attention or recurrence goes along the first dimension, which may be time or the batch",

@@ -58,6 +58,7 @@ class LossGraphs:
         held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         unknown = self._unregistered.look(loss.grad_fn, self._calls.outputs, self._calls.given, held)
         found = {"samples_are_apart": mixed, "first_is_batch": self._calls.mixed.along_first(loss.grad_fn)}
+        found["states_pass_gradients"] = self._calls.states.cut
         if unknown is not None:
             found["weights_are_registered"], found["layers_last"] = unknown
         for name, where in found.items():

@@ -17,6 +17,8 @@ COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
+MOST = 0.9
+"""Share of what a constant output leaves to learn, above which earlier positions are not missed."""
 SMALL, PART = 0.05, 0.2
 """Shares of a model that may put out what nothing uses: the second, of the layers that are called last."""
 
@@ -80,6 +82,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     ran = evidence.of_tensors("output_std")
     if not names:
         _add_recurrence(argument, evidence)
+        _add_cut_state(argument, evidence)
     if not names or nothing_is_trained(evidence, names):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
@@ -133,6 +136,22 @@ def detached_parameters(evidence: Evidence) -> Argument:
         "from values."
     )
     return argument
+
+
+def _add_cut_state(argument: Argument, evidence: Evidence) -> None:
+    """Adds a state that a loop over positions detaches at each of them."""
+    cut = next((one for one in evidence.facts.invariants if one.name == "states_pass_gradients" and one.broken), None)
+    progress = progress_of(evidence)
+    if cut is not None and cut.broken == cut.checked:
+        argument.add(
+            0.75,
+            f"the state of {cut.where} is detached at each position of a sequence: no gradient goes further back",
+            since=0,
+            where=[cut.where],
+        )
+        argument.advice = "Pass the state on as it is, and detach it between two steps of the optimizer, if at all."
+        if progress is not None and progress.learnt > MOST:
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
 
 
 def _add_recurrence(argument: Argument, evidence: Evidence) -> None:
