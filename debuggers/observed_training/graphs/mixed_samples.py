@@ -20,6 +20,8 @@ from debuggers.torch_internals.graph_nodes import dimension_of, is_leaf, operand
 _VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
 _SHAPING = _VIEWS | frozenset(["Clone", *TURNING])
 _ATTENTION = "ScaledDotProduct"
+_ORDERED = (torch.nn.RNNBase, torch.nn.MultiheadAttention)
+"""Layers that are told by ``batch_first`` in which order the first two dimensions come."""
 _FIRST = (
     torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Embedding, torch.nn.LSTMCell,
     torch.nn.MultiheadAttention,
@@ -28,7 +30,7 @@ _FIRST = (
 
 
 class MixedSamples:
-    """Looks at the calls of recurrent layers, and at the graph of a model's outputs.
+    """Looks at the calls of recurrent layers and attention, and at the graph of a model's outputs.
 
     It speaks only of models that return one row, of one or two dimensions, for each row that they are given: there the
     first dimension is the batch. What samples share on purpose, as in batch norms, it does not look at. What is done to
@@ -37,10 +39,13 @@ class MixedSamples:
     """
 
     def __init__(self, model: torch.nn.Module | None) -> None:
-        self._recurrent: dict[torch.nn.RNNBase, str] = {
+        self._ordered: dict[torch.nn.Module, str] = {
             module: name
             for name, module in (() if model is None else model.named_modules())
-            if isinstance(module, torch.nn.RNNBase)
+            if isinstance(module, _ORDERED)
+        }
+        self._attention = {
+            name for module, name in self._ordered.items() if isinstance(module, torch.nn.MultiheadAttention)
         }
         self._readers = _readers(model)
         self._calls: dict[str, tuple[int, int, bool]] = {}
@@ -53,8 +58,8 @@ class MixedSamples:
         self._returned: tuple[int, ...] = ()
 
     def hooks(self) -> list[tuple[torch.nn.Module, Callable[..., None]]]:
-        """Returns what is to be called with the outputs of recurrent layers."""
-        return [(module, self._note_recurrent) for module in self._recurrent]
+        """Returns what is to be called with the outputs of recurrent layers and of attention."""
+        return [(module, self._note_order) for module in self._ordered]
 
     def call_begins(self, tensor: torch.Tensor | None) -> None:
         """Takes the first tensor that the model is given."""
@@ -104,8 +109,12 @@ class MixedSamples:
             return None
         for name, (steps, batch, is_first) in self._calls.items():
             # Sequences may be parts of samples, as the lines of texts are: there are a multiple of the samples then.
-            if steps == rows and batch not in (1, rows) and not (is_first and self._may_be_parts(batch)):
-                return f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time"
+            may_be = batch % rows == 0 if name in self._attention else is_first and self._may_be_parts(batch)
+            if steps == rows and batch not in (1, rows) and not may_be:
+                return (
+                    f"{name} has batch_first={is_first} and runs over the {rows} samples of a batch as over time, for "
+                    f"{batch} positions apart"
+                )
         joined = self._given[:2] if self._is_joined else ()
         # Of the steps of a recurrence there are more operators than are looked at: what is before it comes by itself.
         starts, self._read = [(root, outputs), *((node, {node_number(node)}) for node in self._read)], []
@@ -136,14 +145,14 @@ class MixedSamples:
     def _may_be_parts(self, batch: int) -> bool:
         return batch % self._given[0] == 0 and batch not in self._given[1:]
 
-    def _note_recurrent(self, module: Any, args: Any, output: Any) -> None:
+    def _note_order(self, module: Any, args: Any, output: Any) -> None:
         given = args[0] if args else None
         if isinstance(given, torch.Tensor) and given.ndim == 3 and torch.is_grad_enabled():
             steps, batch = given.shape[:2]
             is_first = bool(module.batch_first)
-            if given.grad_fn is not None and self._is_called:
+            if given.grad_fn is not None and self._is_called and isinstance(module, torch.nn.RNNBase):
                 self._read.append(given.grad_fn)
-            self._calls[self._recurrent[module]] = (batch, steps, True) if is_first else (steps, batch, False)
+            self._calls[self._ordered[module]] = (batch, steps, True) if is_first else (steps, batch, False)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

@@ -177,6 +177,13 @@ def test_attention_over_samples_is_found_where_positions_are_a_multiple_of_them(
     assert texts[1:] == ["", ""]
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_attention_over_samples_is_found_where_heads_times_positions_are_as_many(first):
+    attention = nn.MultiheadAttention(FEATURES, 2, batch_first=first)
+    text = found(Reader(lambda x, layer: layer(x, x, x)[0].mean(1), layer=attention), rows=2 * TIME)
+    assert ("layers.layer has batch_first=False" in text) is not first
+
+
 def test_of_outputs_of_other_rows_nothing_is_said():
     language = nn.Sequential(nn.Embedding(7, FEATURES), nn.Softmax(0))
     assert found(language) is None
