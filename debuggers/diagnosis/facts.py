@@ -108,6 +108,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times
             a constant; 0 where that is not known.
         distances: Whether a cross entropy takes for scores what are distances of trained vectors.
+        differences: Whether a binary cross entropy compares differences of two sides, as of the two of a pair.
         dropped: The share of what the loss compares that a dropout behind the last layer has set to zero.
         softmax_dim: The dimension of ``outputs_shape`` that the softmax goes over, where the loss takes its classes
             along another one; None otherwise.
@@ -138,6 +139,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     times: float = 0.0
     temperature: float = 1.0
     distances: bool = False
+    differences: bool = False
     dropped: float = 0.0
     bound: float = 0.0
     softmax_dim: int | None = None

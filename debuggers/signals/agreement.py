@@ -104,13 +104,14 @@ def mean_entropy(logits: torch.Tensor) -> torch.Tensor:
 def _of_classes(predicted: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
     counts = targets != IGNORED
     right = ((predicted == targets) & counts).sum()
-    runs, _ = _frequencies(predicted)
+    runs, answers = _frequencies(torch.where(counts, predicted, IGNORED))
+    runs = torch.where(answers != IGNORED, runs, 0)
     known, classes = _frequencies(targets)
     others = counts & (targets != classes[torch.where(classes != IGNORED, known, 0).argmax()])
     found_of_them = ((predicted == targets) & others).sum() / others.sum()
     return {
         "accuracy": right / counts.sum(),
-        "top_predicted_share": runs.amax() / len(runs),
+        "top_predicted_share": runs.amax() / counts.sum(),
         "minority_accuracy": found_of_them,
     }
 

@@ -19,6 +19,8 @@ NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
+FINDS = 0.7
+"""Share of the rows of the other classes from which a model that predicts them finds them."""
 FAR_RARER = 30.0
 """The same from which a class is far too rare for a loss that weighs all rows alike."""
 KNOWN = 0.95
@@ -99,11 +101,15 @@ def _is_zero_of_a_norm(evidence: Evidence) -> bool:
 
 
 def _is_whole_loss(evidence: Evidence) -> bool:
-    """Whether each step has one loss, which is one binary cross entropy."""
+    """Whether each step has one loss, which is one binary cross entropy of an output.
+
+    Of differences of two outputs, as of the better and the worse one of a pair, a constant that is added to all cancels:
+    ones are learnt by no bias.
+    """
     facts = evidence.facts
     loss = facts.loss
     alone = loss is not None and loss.terms == 1 and loss.kind in ("bce", "bce_with_logits")
-    return alone and facts.backward_passes == 1 and not facts.trained_with_others
+    return alone and not (loss and loss.differences) and facts.backward_passes == 1 and not facts.trained_with_others
 
 
 def class_imbalance(evidence: Evidence) -> Argument:
@@ -160,14 +166,15 @@ def _weigh_predictions(argument: Argument, evidence: Evidence, most: float, leas
     predicted, minority = evidence["top_predicted_share"], evidence["minority_accuracy"].finite
     late = predicted.late().median(0.0)
     few = minority.late(3).values
-    if late > max(0.97, (1 + most) / 2):  # a perfect model predicts a class as often as it comes
+    finds = len(few) >= 3 and float(np.mean(few[-3:])) > FINDS  # at last
+    if late > max(0.97, (1 + most) / 2) and not finds:  # a perfect model predicts a class as often as it comes
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
     elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not _makes_up(evidence, few):
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif _comes_again(evidence):
         if has_a_tail:
             argument.add(WEAK, f"no class has a weight, and the rarest one is {most / least:.0f} times rarer")
-    elif (len(few) >= 3 and float(np.mean(few)) > 0.7) or late < most + 0.02:
+    elif finds or late < most + 0.02:
         argument.against(MODERATE, "the model predicts the other classes, too")
 
 

@@ -1,10 +1,18 @@
-"""Tells what a loss compares: distances in the place of scores, or outputs of which a dropout has zeroed some."""
+"""Tells what a loss compares: distances, differences, or outputs of which a dropout has zeroed some."""
 
 from typing import Any
 
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
-from debuggers.torch_internals.graph_nodes import PASSING, constant_operand, number_on_host, operands, operator
+from debuggers.torch_internals.graph_nodes import (
+    PASSING,
+    PICKING,
+    constant_operand,
+    is_leaf,
+    number_on_host,
+    operands,
+    operator,
+)
 
 _DISTANCES = frozenset(["Cdist", "EuclideanDist"])
 _LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
@@ -48,6 +56,23 @@ def _is_squared_difference(node: Any) -> bool:
     inner = operands(node)
     is_square = exponent is None or number_on_host(exponent) == 2
     return is_square and bool(inner) and operator(inner[0]) == "Sub" and len(operands(inner[0])) == 2
+
+
+def are_differences(node: Any) -> bool:
+    """Whether a node puts out differences of two sides that are computed alike, perhaps scaled or by a sigmoid.
+
+    As scores of the better and the worse of a pair: what is added to both cancels.
+    """
+    for _ in range(_FURTHEST):
+        if node is None:
+            return False
+        name, inner = operator(node), operands(node)
+        if name == "Sub":
+            return len(inner) == 2 and not any(map(is_leaf, inner))
+        if len(inner) != 1 or name not in PASSING | PICKING | {"Sigmoid", "LogSigmoid", "Mul", "Div"}:
+            return False
+        node = inner[0]
+    return False
 
 
 def dropped_share(node: Any) -> float:

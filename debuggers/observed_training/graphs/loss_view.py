@@ -9,7 +9,7 @@ from debuggers.diagnosis.facts import OF_ELEMENTS, OF_VALUES, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
-from debuggers.observed_training.graphs.compared_outputs import are_distances, dropped_share
+from debuggers.observed_training.graphs.compared_outputs import are_differences, are_distances, dropped_share
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
 from debuggers.observed_training.graphs.loss_formulas import has_minus
@@ -166,6 +166,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         bounded_by=squashing,
         times=times,
         distances=term.kind == "cross_entropy" and are_distances(term.outputs),
+        differences=term.kind in ("bce", "bce_with_logits") and are_differences(term.outputs),
         dropped=dropped_share(term.outputs),
         temperature=_temperature(term) if term.kind == "kl_div" else 1.0,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,

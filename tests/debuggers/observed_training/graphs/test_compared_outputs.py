@@ -57,3 +57,34 @@ def test_outputs_that_a_dropout_has_zeroed(end, low, high):
     of_values = facts_of(end, lambda outputs: functional.mse_loss(outputs, torch.ones(ROWS, CLASSES)))
     for facts in (facts_of(end), of_values):
         assert low <= facts.dropped <= high
+
+
+class Scores(nn.Module):
+    """Compares two rows by the scores of one layer."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.score, self.end = nn.Linear(3, 1), end
+
+    def forward(self, one, other):
+        return self.end(self.score(one), self.score(other))
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        pytest.param(lambda a, b: a - b, True, id="difference"),
+        pytest.param(lambda a, b: (a - b)[:, 0] / 2, True, id="a column of one"),
+        pytest.param(lambda a, b: torch.sigmoid(a - b), True, id="its sigmoid"),
+        pytest.param(lambda a, b: a + b, False, id="sum"),
+        pytest.param(lambda a, b: a - 0.5, False, id="less a constant"),
+        pytest.param(lambda a, b: a, False, id="one side"),
+    ],
+)
+def test_differences_of_two_sides(end, expected):
+    torch.manual_seed(0)
+    outputs = Scores(end)(torch.randn(ROWS, 3), torch.randn(ROWS, 3))
+    are_shares = bool(((outputs >= 0) & (outputs <= 1)).all())
+    loss = functional.binary_cross_entropy if are_shares else functional.binary_cross_entropy_with_logits
+    facts = loss_view(loss(outputs, torch.ones_like(outputs)), output_nodes([outputs])).facts
+    assert (facts.kind, facts.differences) == ("bce" if are_shares else "bce_with_logits", expected)
