@@ -103,8 +103,8 @@ def _is_zero_of_a_norm(evidence: Evidence) -> bool:
 def _is_whole_loss(evidence: Evidence) -> bool:
     """Whether each step has one loss, which is one binary cross entropy of an output.
 
-    Of differences of two outputs, as of the better and the worse one of a pair, a constant that is added to all cancels:
-    ones are learnt by no bias.
+    Of differences of two outputs, as of the better and the worse one of a pair, what is added to both cancels: ones are
+    learnt by no bias.
     """
     facts = evidence.facts
     loss = facts.loss

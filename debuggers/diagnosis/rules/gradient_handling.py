@@ -12,8 +12,9 @@ NEARLY_ALL = 0.9
 """Share of the steps from which gradients are never zeroed but by exception."""
 FEWEST_UNUSED = 10
 """Steps that used the last of several batches alone, from which it is the loop's way."""
-LEARNT_WELL = 0.9
-"""Share of what a constant output leaves to learn from which a training goes well."""
+LEARNT_MOST, LEARNT_WELL = 0.7, 0.9
+"""Shares of what a constant output leaves to learn: from the first, steps are not far too large, from the second, a
+training goes well."""
 DECOUPLED = ("AdamW", "Lion")
 """Optimizers that keep decay apart from the gradient."""
 JUMP = 20.0
@@ -203,6 +204,8 @@ def accumulation_not_averaged(evidence: Evidence) -> Argument:
         argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, where it was {progress.first:.3g}")
     elif progress is not None and progress.learnt > 0.5:
         argument.against(MODERATE, f"the loss fell by {progress.fell:.0%}")
+    if progress is not None and not progress.failed and progress.learnt > LEARNT_MOST:
+        argument.against(STRONG, f"the loss fell by {progress.fell:.0%}: steps are not too large")
     if facts.optimizer.startswith(ADAPTIVE):
         argument.against(WEAK, f"{facts.optimizer} divides by the gradient's own size")
     argument.advice = f"(loss / {passes}).backward(), or divide the learning rate by {passes}."

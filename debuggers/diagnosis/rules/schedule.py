@@ -29,6 +29,10 @@ GROWN = 1.5
 SUDDEN = 0.05
 """Update ratio of first steps that is too large for attention: in the zoo, what attends and trains well without a
 warm-up has 0.042 and less at first, and of eight that fail for want of one, all but one have 0.057 and more."""
+STANDS, HAS_FALLEN = 0.05, 0.2
+"""Share of its fall by which a loss hardly falls from the third quarter to the last, and of itself by which it fell."""
+FEWEST_FOR_QUARTERS = 20
+"""Steps whose quarters tell a fall from noise."""
 UNFINISHED = 0.6
 """Share of the loss of a constant output below which much is left to learn."""
 
@@ -74,11 +78,27 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
         rest = float(np.median(after[-5:])) / float(np.median(before[:3]))
         if rest > 0.1:
             argument.add(MODERATE, f"the loss has stood at {np.median(after[-5:]):.3g} since")
+    if _had_arrived(loss, rates.since(int(rates.steps[peak]))):
+        argument.against(STRONG, "the loss had hardly fallen any more while the rate was above a tenth of its largest")
     argument.advice = (
         f"Let the schedule end with the training: it reaches {rates.last:.2g} after {step - first} of "
         f"{last - first} steps; call scheduler.step() once an epoch if it counts epochs."
     )
     return argument
+
+
+def _had_arrived(loss: Series, rates: Series) -> bool:
+    """Whether a loss stood before its rate fell below a tenth: nothing was left for larger steps to gain.
+
+    What comes near its end as exp(-t) does falls by a twentieth from the third to the last quarter of four times that.
+    """
+    low = np.flatnonzero(rates.values < DECAYED * float(rates.values[0]))
+    values = loss.until(int(rates.steps[low[0]])).values if len(low) else loss.values
+    if len(values) < FEWEST_FOR_QUARTERS:
+        return False
+    quarters = [float(np.median(part)) for part in np.array_split(values, 4)]
+    first = float(np.median(values[:3]))
+    return first - quarters[3] > HAS_FALLEN * abs(first) and quarters[2] - quarters[3] < STANDS * (first - quarters[3])
 
 
 def _way(rates: Series) -> float | None:

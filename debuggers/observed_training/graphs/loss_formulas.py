@@ -122,11 +122,21 @@ def _of_product(node: Any, inner: Any, constant: Any, way: Way) -> Term | None:
     if operator(inner) == "Log" and (kind := _of_probabilities(operands(inner)[0])) is not None:
         return way.ends(*kind, node, sign=sign)
     if operator(inner) == "LogSigmoid":
-        return way.ends("bce_with_logits", operands(inner)[0], node, sign=sign)
+        return way.ends("" if _are_counts(constant) else "bce_with_logits", operands(inner)[0], node, sign=sign)
     direction = _of_length_one(inner)
     if direction is not None and way.reduction:
         return way.ends("cosine", direction, node, sign=-1.0)
     return None
+
+
+def _are_counts(constant: torch.Tensor) -> bool:
+    """Whether what stands beside the logarithm of a share counts successes, as of a binomial, and is no probability.
+
+    Only where it lies on the host: nothing waits for a device.
+    """
+    if not constant.is_cpu or constant.is_complex() or not constant.numel():
+        return False
+    return bool(constant.abs().max() > 1)
 
 
 def has_minus(constant: torch.Tensor) -> bool:

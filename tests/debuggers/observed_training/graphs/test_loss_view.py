@@ -407,3 +407,12 @@ def test_targets_without_an_element_have_no_sign():
 def test_what_outputs_are_divided_by_before_the_softmax_of_a_divergence_is_its_temperature(soften, temperature):
     facts = viewed(lambda o: functional.kl_div(soften(o).log_softmax(1), SHARES, reduction="batchmean")).facts
     assert (facts.kind, facts.temperature) == ("kl_div", temperature)
+
+
+@pytest.mark.parametrize(("times", "kind"), [(1.0, "bce_with_logits"), (12.0, "")])
+def test_counts_beside_the_logarithm_of_a_share_are_those_of_a_binomial(times, kind):
+    found = torch.floor(times * torch.rand(ROWS, 1)) + (times == 1) * torch.rand(ROWS, 1)
+    facts = viewed(
+        lambda o: -(found * functional.logsigmoid(o) + (times - found) * functional.logsigmoid(-o)).mean(), units=1
+    ).facts
+    assert facts.kind == kind
