@@ -18,8 +18,10 @@ from debuggers.diagnosis.series import Series
 
 THROWN = 10.0
 """Times its first value to which a loss jumps when weights have been thrown away."""
-RAISED = 2.0
-"""The same where weights end far larger than they began: none of them is left."""
+RAISED, RAISED_AT_ALL = 2.0, 1.5
+"""The same where weights end far larger than they began, and ten times as large or more: nothing of them is left."""
+FAR_GROWN = 10.0
+"""Times their first size from which weights are no longer what they began as."""
 OF_TARGETS = 2.0
 """Times their first deviation from which targets have grown."""
 APART = 5.0
@@ -269,8 +271,9 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     step = int(ratio.steps[0])
     first, early = loss.first, loss.until(step + EARLY).values
     norm = evidence["weight_norm"].finite
-    has_grown = len(norm) >= 5 and norm.last > GROWN * norm.first > 0
-    jumps = float(early.max()) > (RAISED if has_grown else THROWN) * first > 0
+    growth = norm.last / norm.first if len(norm) >= 5 and norm.first > 0 else 1.0
+    raised = RAISED_AT_ALL if growth > FAR_GROWN else RAISED if growth > GROWN else THROWN
+    jumps = float(early.max()) > raised * first > 0
     largest = max(float(ratio.until(step + EARLY).values.max()), _update_of_most(evidence, step + EARLY))
     return (first, float(early.max())) if jumps and largest > 1 else None
 

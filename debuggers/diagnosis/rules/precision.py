@@ -117,7 +117,8 @@ def fp16_underflow(evidence: Evidence) -> Argument:
     if not len(scale) or float(scale.values.max()) <= 1:
         argument.add(MODERATE, "float16 without a GradScaler", since=0)
     # Single ones are zero for other reasons: dead units, features that are zero.
-    if not is_held and 2 * len(high) > len(shares):
+    is_small = typical < SMALLEST_NORMAL and 2 * len(high) == len(shares) > 0
+    if not is_held and (is_small or 2 * len(high) > len(shares)):
         argument.add(
             STRONG,
             f"{len(high)} of {len(shares)} gradients have more than 30 % zeros, such as {high[0]} "

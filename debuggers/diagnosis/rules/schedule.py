@@ -22,6 +22,8 @@ SHORT_WAY = 0.2
 """Share of the way at its largest rate from which a schedule has ended the training long before its end."""
 DECAYED = 0.1
 """Share of its largest below which a rate is near its end."""
+ABOUT = 1.001
+"""Times a limit that a rate still keeps to: a hundredth of one is not exactly 0.01 times it in floating point."""
 LEARNT = 0.95
 """Part of a constant output's loss that is learnt by what its first steps have not harmed."""
 GROWN = 1.5
@@ -29,8 +31,9 @@ GROWN = 1.5
 SUDDEN = 0.05
 """Update ratio of first steps that is too large for attention: in the zoo, what attends and trains well without a
 warm-up has 0.042 and less at first, and of eight that fail for want of one, all but one have 0.057 and more."""
-STANDS, HAS_FALLEN = 0.05, 0.2
-"""Share of its fall by which a loss hardly falls from the third quarter to the last, and of itself by which it fell."""
+STANDS, PART, LEARNT_HALF = 0.05, 0.15, 0.5
+"""Of a loss that stands before its rate falls: the share of its fall that comes from the third quarter to the last, the
+share of the run, and the share of what a constant output leaves to learn."""
 FEWEST_FOR_QUARTERS = 20
 """Steps whose quarters tell a fall from noise."""
 UNFINISHED = 0.6
@@ -48,8 +51,9 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
     if len(rates) < 4 or float(rates.values.max()) <= 0:
         return argument
     peak = int(rates.values.argmax())
-    largest, first, last = float(rates.values[peak]), int(rates.steps[0]), int(rates.steps[-1])
-    low = np.flatnonzero(rates.values[peak:] < COLLAPSED * largest)
+    largest, first = float(rates.values[peak]), int(rates.steps[0])
+    last = max(int(rates.steps[-1]), evidence.facts.last_step)
+    low = np.flatnonzero(rates.values[peak:] < ABOUT * COLLAPSED * largest)
     step = int(rates.steps[peak + low[0]]) if len(low) else last
     share = (last - step) / max(1, last - first)
     stays = len(low) > 0 and bool((rates.values[peak + low[0] :] < 2 * COLLAPSED * largest).all())
@@ -78,7 +82,7 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
         rest = float(np.median(after[-5:])) / float(np.median(before[:3]))
         if rest > 0.1:
             argument.add(MODERATE, f"the loss has stood at {np.median(after[-5:]):.3g} since")
-    if _had_arrived(loss, rates.since(int(rates.steps[peak]))):
+    if _had_arrived(evidence, rates.since(int(rates.steps[peak]))):
         argument.against(STRONG, "the loss had hardly fallen any more while the rate was above a tenth of its largest")
     argument.advice = (
         f"Let the schedule end with the training: it reaches {rates.last:.2g} after {step - first} of "
@@ -87,18 +91,20 @@ def schedule_collapsed(evidence: Evidence) -> Argument:
     return argument
 
 
-def _had_arrived(loss: Series, rates: Series) -> bool:
-    """Whether a loss stood before its rate fell below a tenth: nothing was left for larger steps to gain.
+def _had_arrived(evidence: Evidence, rates: Series) -> bool:
+    """Whether a loss had fallen far, and stood, before its rate fell below a tenth: larger steps had nothing to gain.
 
     What comes near its end as exp(-t) does falls by a twentieth from the third to the last quarter of four times that.
+    A seventh of the run or more is asked for: noise may make the first steps of a longer way look like its end.
     """
-    low = np.flatnonzero(rates.values < DECAYED * float(rates.values[0]))
-    values = loss.until(int(rates.steps[low[0]])).values if len(low) else loss.values
-    if len(values) < FEWEST_FOR_QUARTERS:
+    loss, progress, end = evidence["loss"].finite, progress_of(evidence), evidence.facts.last_step
+    low = np.flatnonzero(rates.values < ABOUT * DECAYED * float(rates.values[0]))
+    step = int(rates.steps[low[0]]) if len(low) else end
+    values = loss.until(step).values
+    if progress is None or progress.learnt < LEARNT_HALF or len(values) < FEWEST_FOR_QUARTERS or step < PART * end:
         return False
     quarters = [float(np.median(part)) for part in np.array_split(values, 4)]
-    first = float(np.median(values[:3]))
-    return first - quarters[3] > HAS_FALLEN * abs(first) and quarters[2] - quarters[3] < STANDS * (first - quarters[3])
+    return quarters[2] - quarters[3] < STANDS * (float(np.median(values[:3])) - quarters[3])
 
 
 def _way(rates: Series) -> float | None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from debuggers.diagnosis.argument import Argument
+from debuggers.diagnosis.argument import MODERATE, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
@@ -16,6 +16,8 @@ FEWEST_STEPS = 100
 """Steps after which running statistics should be those of the data: with torch's momentum, 0.1, they are after 50."""
 MOSTLY_FIRST = 0.8
 """Share of a new layer's statistics from which they are hardly those of the data."""
+SLIGHT_DROPOUT = 0.1
+"""Share that a dropout takes away which does little, whether it is at work or not."""
 FAR_ABOVE = 1.5
 """Times the training loss from which that of a validation is far above it."""
 
@@ -29,7 +31,9 @@ def wrong_mode(evidence: Evidence) -> Argument:
     keeps = facts.keeps_statistics and (learns or not _put_out_little(evidence))
     if facts.steps and facts.eval_steps > 0.3 * facts.steps and not keeps:
         argument.add(
-            0.85, f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps", since=0
+            MODERATE if _drops_little(evidence) else 0.85,
+            f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps",
+            since=0,
         )
         argument.advice = "Call model.train() before each epoch: validation has left the model in eval mode."
     if facts.train_validations:
@@ -60,6 +64,13 @@ def wrong_mode(evidence: Evidence) -> Argument:
         )
         argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
     return argument
+
+
+def _drops_little(evidence: Evidence) -> bool:
+    """Whether all that acts otherwise in eval mode are dropouts of a tenth at most, as some fine-tune on purpose."""
+    kinds = [layer.kind for layer in evidence.facts.layers]
+    drops = [layer.value or 0.0 for layer in evidence.facts.layers if "Drop" in layer.kind]
+    return bool(drops) and max(drops) <= SLIGHT_DROPOUT and not any("BatchNorm" in kind for kind in kinds)
 
 
 def _put_out_little(evidence: Evidence) -> bool:

@@ -47,6 +47,12 @@ def test_ignored_targets_count_for_nothing():
     assert accuracy(one_hot(classes, 4), targets)["accuracy"] == 0.5
 
 
+def test_what_is_predicted_where_targets_are_ignored_counts_for_nothing():
+    classes = torch.tensor([0, 2, 2, 2, 1, 1, 0])
+    targets = torch.tensor([0, -100, -100, -100, 1, 1, 0])
+    assert accuracy(one_hot(classes, 3), targets)["top_predicted_share"] == 0.5
+
+
 def test_probabilities_of_classes_count_by_their_largest():
     classes = torch.tensor([0, 1, 2, 0])
     assert accuracy(one_hot(classes, 3), one_hot(classes, 3) * 0.8 + 0.05, soft=True)["accuracy"] == 1

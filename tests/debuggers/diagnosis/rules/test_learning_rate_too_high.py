@@ -13,10 +13,14 @@ from debuggers.diagnosis.series import Series
 
 
 @pytest.mark.parametrize(("ratio", "peak", "grown", "is_one"), [
-    (3.0, 7.0, 12.0, True), (3.0, 4.0, 12.0, False), (3.0, 7.0, 2.0, False), (0.9, 7.0, 12.0, False),
+    (3.0, 7.0, 9.0, True), (3.0, 4.0, 9.0, False), (3.0, 7.0, 2.0, False), (0.9, 7.0, 9.0, False),
+    (3.0, 4.0, 12.0, True), (3.0, 3.0, 12.0, False),
 ])  # fmt: skip
 def test_a_first_update_that_throws_the_weights_away_is_too_large_though_the_loss_falls(ratio, peak, grown, is_one):
-    """It is larger than the weights, the loss jumps to twice its first value, and little of what they were is left."""
+    """It is larger than the weights, the loss jumps, and little of what they were is left.
+
+    To twice its first value, or to one and a half times where they come to ten times their size.
+    """
     loss = np.concatenate([[2.3, peak], np.geomspace(2.2, 0.3, STEPS - 2)])
     updates = np.concatenate([[ratio], np.geomspace(0.2, 0.01, STEPS - 1)])
     found = evidence(

@@ -77,3 +77,18 @@ def test_a_gradient_that_breaks_while_the_loss_is_finite_needs_no_large_first_lo
         **{"baseline_loss": np.full(STEPS, 2.3), "targets/classes_so_far": np.full(STEPS, 10.0)},
     )  # fmt: skip
     assert diagnose(made)[0].code == first
+
+
+@pytest.mark.parametrize(("size", "is_one"), [(1e-6, True), (1e-2, False)])
+def test_half_of_the_gradients_that_are_zero_are_lost_where_the_others_are_small(size, is_one):
+    """Of two layers, that of the second is still there: 1e-2 is far above what float16 can hold."""
+    facts = Facts(steps=STEPS, mixed_precision="float16")
+    zeros, sizes = {"0.weight": 1.0, "2.weight": 0.1}, {"0.weight": size / 10, "2.weight": size}
+    found = evidence(
+        facts=facts, loss=np.linspace(2.3, 1.5, STEPS),
+        tensors={
+            "gradient_zeros": {name: np.full(STEPS, one) for name, one in zeros.items()},
+            "gradient_rms": {name: np.full(STEPS, one) for name, one in sizes.items()},
+        },
+    )  # fmt: skip
+    assert ("fp16_underflow" in [cause.code for cause in diagnose(found)]) == is_one

@@ -103,3 +103,31 @@ def test_a_head_whose_body_is_thawed_later_may_take_large_first_steps(thawed_at,
     }
     found = Evidence(series=series, tensors={"parameter_update_ratio": updates}, facts=facts)
     assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("scale", "falls_at", "rest", "is_one"), [
+    (8.0, 25, 0.3, True), (8.0, 50, 0.3, False), (8.0, 50, 0.7, True), (40.0, 50, 0.3, True),
+])  # fmt: skip
+def test_a_rate_that_falls_behind_a_loss_that_stands_takes_nothing(scale, falls_at, rest, is_one):
+    """Of a loss that comes to its rest as exp(-step / scale): not where much was left, or the rate fell at once."""
+    steps = np.arange(200)
+    values = {
+        "loss": 2.3 * (rest + (1 - rest) * np.exp(-np.minimum(steps, falls_at) / scale)),
+        "baseline_loss": np.full(200, 2.3), "learning_rate": np.where(steps < falls_at, 0.01, 1e-4),
+    }  # fmt: skip
+    facts = Facts(steps=200, last_step=199, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    found = {name: Series(steps, one) for name, one in values.items()}
+    codes = [cause.code for cause in diagnose(Evidence(series=found, facts=facts))]
+    assert ("schedule_collapsed" in codes) == is_one
+
+
+def test_a_rate_that_is_told_where_it_changes_stays_until_the_last_step():
+    """Twice a division by ten: 0.004 / 10 / 10 is not below 0.01 times 0.004."""
+    steps = np.arange(200)
+    rates = Series(np.array([0, 30, 60, 100]), np.array([0.004, 0.004, 0.0004, 0.00004]))
+    loss = Series(steps, 2.1 - 0.7 * np.minimum(steps, 80) / 80)
+    facts = Facts(steps=200, last_step=199, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    series = {"loss": loss, "learning_rate": rates, "baseline_loss": Series(steps, np.full(200, 2.1))}
+    causes = diagnose(Evidence(series=series, facts=facts))
+    assert causes[0].code == "schedule_collapsed"
+    assert causes[0].since_step == 100

@@ -99,3 +99,12 @@ def test_statistics_that_hardly_follow_are_those_of_a_new_layer_in_eval_mode(mom
     found = {name: Series(np.arange(200), one) for name, one in values.items()}
     codes = [cause.code for cause in diagnose(Evidence(series=found, facts=facts))]
     assert ("wrong_mode" in codes) == is_one
+
+
+@pytest.mark.parametrize(("share", "norms", "is_one"), [(0.1, False, False), (0.3, False, True), (0.1, True, True)])
+def test_a_tenth_of_dropout_may_rest_in_training(share, norms, is_one):
+    layers = [LayerFacts(name="drop", kind="Dropout", value=share), LayerFacts(name="norm", kind="BatchNorm1d")]
+    facts = Facts(steps=STEPS, eval_steps=STEPS, layers=tuple(layers[: 1 + norms]))
+    loss = Series(np.arange(STEPS), np.geomspace(2.3, 0.1, STEPS))
+    codes = [cause.code for cause in diagnose(Evidence(series={"loss": loss}, facts=facts))]
+    assert ("wrong_mode" in codes) == is_one
