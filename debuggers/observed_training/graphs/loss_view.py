@@ -13,16 +13,20 @@ from debuggers.observed_training.graphs.compared_outputs import are_differences,
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
 from debuggers.observed_training.graphs.loss_formulas import has_minus
+from debuggers.observed_training.graphs.loss_settings import (
+    has_weights,
+    ignored_of,
+    limit_of,
+    positive_weight_of,
+    temperature_of,
+)
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
-from debuggers.signals.batch_statistics import IGNORED
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 from debuggers.torch_internals.graph_nodes import (
     PASSING,
-    constant_operand,
     is_leaf,
-    number_on_host,
     operands,
     operator,
     shape_of,
@@ -168,17 +172,17 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         distances=term.kind == "cross_entropy" and are_distances(term.outputs),
         differences=term.kind in ("bce", "bce_with_logits") and are_differences(term.outputs),
         dropped=dropped_share(term.outputs),
-        temperature=_temperature(term) if term.kind == "kl_div" else 1.0,
+        temperature=temperature_of(term) if term.kind == "kl_div" else 1.0,
         bound=bound_of_cosines(term.outputs) if term.kind == "cross_entropy" else 0.0,
         softmax_dim=softmax_dim,
         scattered=scattered,
         outputs_shape=outputs_shape,
         targets_shape=targets_shape,
         broadcast=broadcast,
-        weighted=term.weighted or _has_weights(term),
-        positive_weight=_positive_weight(term),
-        limit=_limit(term),
-        ignored=_ignored(term),
+        weighted=term.weighted or has_weights(term),
+        positive_weight=positive_weight_of(term),
+        limit=limit_of(term),
+        ignored=ignored_of(term),
     )
     sign = term.difference_sign if difference is not None else 0
     if targets is not None and broadcast:
@@ -237,43 +241,6 @@ def _between(comparison: Any, outputs: Any) -> list[Any]:
             return nodes
         nodes.append(node)
     return []
-
-
-def _has_weights(term: Term) -> bool:
-    """Whether one of torch's own losses has got weights of classes or elements."""
-    node = term.comparison
-    return node is not None and any(saved_value(node, name) is not None for name in ("weight", "pos_weight"))
-
-
-def _positive_weight(term: Term) -> float:
-    """The weight of positive targets; 1 where there is none, or several, or where it lies on a device."""
-    weight = None if term.comparison is None else number_on_host(saved_value(term.comparison, "pos_weight"))
-    return 1.0 if weight is None else weight
-
-
-def _limit(term: Term) -> float:
-    """The error from which one of torch's own losses grows as the error itself; 1 where it has none."""
-    name = {"huber": "delta", "smooth_l1": "beta"}.get(term.kind)
-    value = None if name is None or term.comparison is None else saved_value(term.comparison, name)
-    return value if isinstance(value, float) else 1.0
-
-
-def _temperature(term: Term) -> float:
-    """What divides the outputs that a loss compares, as a number on the host; 1 where nothing does."""
-    name = "" if term.outputs is None else operator(term.outputs)
-    number = number_on_host(constant_operand(term.outputs)) if name in ("Mul", "Div") else None
-    if not number:
-        return 1.0
-    return number if name == "Div" else 1 / number
-
-
-def _ignored(term: Term) -> int | None:
-    """The class index that one of torch's own losses leaves out, where it is not the usual one."""
-    value = None if term.comparison is None else saved_value(term.comparison, "ignore_index")
-    if not isinstance(value, int):
-        return None
-    index = value - (1 << 64) if value >= 1 << 63 else value  # torch shows it as an unsigned number
-    return None if index == IGNORED else index
 
 
 def _targets(term: Term) -> torch.Tensor | None:
