@@ -20,7 +20,8 @@ class UnusedGradients:
     """Watches the first step of an optimizer that does not come, as where ``optimizer.step`` is named and not called.
 
     What else trains the weights, such as an optimizer inside of the backward pass, changes them from one pass to the
-    next. What changes them behind the last one, as a checkpoint that is restored at the end, has not trained them.
+    next. What changes them before the first one, as their initialization, or behind the last one, as a checkpoint that
+    is restored at the end, has not trained them.
 
     Attributes:
         has_replaced: Whether weights were changed after the last step and never between two, as by a loop that ends
@@ -31,7 +32,7 @@ class UnusedGradients:
         """Takes the parameters that are to be trained."""
         self._watched = list(trained[:: max(1, len(trained) // _WATCHED)])
         self._versions = self._latest = self._now()
-        self._has_stepped = self._is_habit = False
+        self._has_begun = self._has_stepped = self._is_habit = False
 
     def optimizer_steps(self) -> None:
         """Says that the optimizer has taken a step."""
@@ -40,6 +41,8 @@ class UnusedGradients:
 
     def pass_begins(self) -> None:
         """Says that a backward pass begins."""
+        if not self._has_begun:
+            self._has_begun, self._versions = True, self._now()
         if not self._has_stepped:
             self._latest = self._now()
         elif not self._is_habit:

@@ -41,10 +41,10 @@ def no_update(evidence: Evidence) -> Argument:
         argument.add(
             CERTAIN,
             "backward passes filled gradients over and over, and the optimizer never took a step: optimizer.step() is "
-            "missing, or named without its parentheses",
+            "missing, never reached, or named without its parentheses",
             since=0,
         )
-        argument.advice = "Call optimizer.step() after loss.backward(): with parentheses, in each step."
+        argument.advice = "Call optimizer.step() after loss.backward(): with parentheses, where each epoch comes to it."
         return argument
     idle = [finding for finding in evidence.found("idle_optimizer") if finding.ongoing]
     if idle:

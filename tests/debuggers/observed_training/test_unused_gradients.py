@@ -12,13 +12,15 @@ from debuggers.instrumentation.stopwatch import Stopwatch
 from debuggers.observed_training.observer import TrainingObserver
 
 
-def facts_of(*, by_hand=False, restores=False, steps=False, clamps=False, passes=12):
+def facts_of(*, by_hand=False, restores=False, steps=False, clamps=False, initializes=False, passes=12):
     """Trains without a session; returns what is known of it."""
     torch.manual_seed(0)
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     observer = TrainingObserver(model, optimizer, None, isolation=Isolation("raise", print), stopwatch=Stopwatch())
     observer.start()
+    if initializes:
+        nn.init.zeros_(model.weight)
     best = copy.deepcopy(model.state_dict())
     for step in range(passes):
         optimizer.zero_grad()
@@ -47,6 +49,10 @@ def unused(**options):
 
 def test_gradients_that_no_step_uses_are_found():
     assert unused() is True
+
+
+def test_what_is_initialized_before_the_first_pass_has_trained_nothing():
+    assert unused(initializes=True) is True
 
 
 def test_what_is_restored_behind_the_last_pass_has_trained_nothing():
