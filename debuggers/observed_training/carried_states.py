@@ -1,6 +1,5 @@
 """Sees whether a loop over the positions of a sequence cuts the state of its recurrence off the graph at each one."""
 
-from collections.abc import Callable
 from typing import Any
 
 from debuggers.torch_import import torch
@@ -28,9 +27,10 @@ class CarriedStates:
         }
         self.forget()
 
-    def hooks(self) -> list[tuple[torch.nn.Module, Callable[..., None]]]:
-        """Returns what is to be called with the arguments and outputs of the recurrent modules."""
-        return [(module, self._see) for module in self._names]
+    @property
+    def modules(self) -> list[torch.nn.Module]:
+        """The recurrent modules, whose calls are to be given to ``see``."""
+        return list(self._names)
 
     def forget(self) -> None:
         """Lets go of the states and the counts of a step."""
@@ -44,9 +44,8 @@ class CarriedStates:
         found = (self._names[module] for module, (all_of, cut) in counts.items() if cut >= NEARLY_ALL * all_of)
         return next(found, "") if counts else None
 
-    def _see(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        if not torch.is_grad_enabled():
-            return
+    def see(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """Takes a call of one of ``modules`` in training: its arguments, and what it has put out."""
         last = self._last.pop(module, None)
         given = next(iter(tensors_in(args[1:])), None)
         if last is not None and given is not None and _is_same(given, last):

@@ -139,7 +139,8 @@ class ForwardCalls:
             self._hooks.add_forward([*self.mixed.hooks(), *((module, self._note_output) for module in modules)])
             if self._looks_closely:
                 readers = [(module, self._note_reader) for module in self.mixed.readers]
-                self._first_hooks.add_forward([*readers, *self.states.hooks()])
+                states = [(module, self._note_state) for module in self.states.modules]
+                self._first_hooks.add_forward([*readers, *states])
 
     def detach(self) -> None:
         """Takes the hooks off the model, and forgets the calls since the last step."""
@@ -251,6 +252,11 @@ class ForwardCalls:
         if args and self._looks_closely and is_training_forward():
             with self._stopwatch, self._isolation.guard("watching the model's calls"):
                 self.mixed.reads(module, args[0])
+
+    def _note_state(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        if self._looks_closely and is_training_forward():
+            with self._stopwatch, self._isolation.guard("watching the model's calls"):
+                self.states.see(module, args, output)
 
     def _note_output(self, module: torch.nn.Module, args: Any, output: Any) -> None:
         if self._depth:
