@@ -15,6 +15,17 @@ _SHARES = (torch.nn.Sigmoid, torch.nn.Hardsigmoid, torch.nn.Softmax)
 _ACTIVATIONS = {
     "ReluBackward0": "relu", "TanhBackward0": "tanh", "SigmoidBackward0": "sigmoid", "SinBackward0": "sine",
 }  # fmt: skip
+_SHAPING = PASSING - {
+    "IndexSelect",
+    "MaskedFill",
+    "MaskedSelect",
+    "Select",
+    "Slice",
+    "Split",
+    "SplitWithSizes",
+    "Unbind",
+}
+"""Operators that pass all elements on: of a part, such as the gates, what reads it says nothing of the others."""
 _MOST_BETWEEN = 4
 """Nodes between an activation and the layer that it reads."""
 
@@ -54,7 +65,10 @@ def readers_of(outputs: Iterable[torch.Tensor], nodes: Mapping[int, str]) -> dic
         node = waiting.pop()
         if (kind := _kind_of(node)) is not None and (read := _read_by(node, nodes)) is not None:
             name, factor = read
-            found[name] = kind if factor == 1 or kind == "relu" else f"{kind}*{factor}"
+            if kind != "relu":
+                found[name] = kind if factor == 1 else f"{kind}*{factor}"
+            elif factor > 0:  # else it is what lies above zero that is cut off
+                found[name] = kind
         for below, _ in node.next_functions:
             if below is not None and below not in seen:
                 seen.add(below)
@@ -78,7 +92,7 @@ def _read_by(node: Any, nodes: Mapping[int, str]) -> tuple[str, float] | None:
             if not number:
                 break
             factor = factor * number if kind == "Mul" else factor / number
-        elif kind not in PASSING:
+        elif kind not in _SHAPING:
             break
     return None
 

@@ -94,6 +94,17 @@ def test_what_a_bounded_function_reads_is_told_behind_a_constant_factor(operatio
     assert evidence.of_tensors(signal)["first"].first == pytest.approx(expected * unit, abs=0.05 * unit)
 
 
+@pytest.mark.parametrize("operation", [lambda x: torch.relu(-x), lambda x: torch.tanh(x[:, :4]).repeat(1, 2)])
+def test_of_a_part_or_what_is_turned_around_nothing_is_said(operation):
+    net = Functional(operation)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    with stepscope.watch(net, optimizer) as session:
+        net(torch.randn(16, 4)).square().mean().backward()
+        optimizer.step()
+    evidence = session.evidence()
+    assert "first" not in {*evidence.of_tensors("dead_units"), *evidence.of_tensors("saturated")}
+
+
 def test_a_factor_that_is_trained_is_no_constant():
     net = Functional(torch.sin)
     net.operation = lambda x: torch.sin(net.scale * x)
