@@ -7,7 +7,6 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.rules.batches import batch_mixing, unshuffled_data
 from debuggers.diagnosis.rules.classes import class_imbalance, single_class_labels
 from debuggers.diagnosis.rules.duplicated_data import duplicated_data
-from debuggers.diagnosis.rules.frozen_parameters import frozen_parameters
 from debuggers.diagnosis.rules.gradient_handling import (
     accumulation_not_averaged,
     clipping_ineffective,
@@ -21,6 +20,7 @@ from debuggers.diagnosis.rules.learning_rate_too_high import learning_rate_too_h
 from debuggers.diagnosis.rules.learning_rate_too_low import learning_rate_too_low
 from debuggers.diagnosis.rules.loss_form import flipped_loss_sign, loss_sum_not_mean, shape_broadcast
 from debuggers.diagnosis.rules.loss_function import wrong_output_or_loss
+from debuggers.diagnosis.rules.model_state import frozen_parameters, wrong_mode
 from debuggers.diagnosis.rules.no_update import no_update
 from debuggers.diagnosis.rules.over_regularized import over_regularized
 from debuggers.diagnosis.rules.overfitting import overfitting
@@ -41,7 +41,6 @@ from debuggers.diagnosis.rules.stopped_too_early import stopped_too_early
 from debuggers.diagnosis.rules.symmetry import unbroken_symmetry
 from debuggers.diagnosis.rules.target_range import target_out_of_range
 from debuggers.diagnosis.rules.units import dead_units, saturated_units
-from debuggers.diagnosis.rules.wrong_mode import wrong_mode
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (
     non_finite_inputs,

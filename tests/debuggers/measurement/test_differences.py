@@ -65,6 +65,7 @@ def test_addresses_are_taken_only_where_what_lies_there_is_kept():
         "measurement/kernels/samples.py",  # of copies that whoever describes them keeps
         "measurement/kernels/spread.py",  # called with the tensors themselves
         "first_nan/forward_capture.py",  # compared, never read
+        "observed_training/carried_states.py",  # the same
         "observed_training/forward_calls.py",  # the same
         "observed_training/step_passes.py",  # the same
         "observed_training/graphs/mixed_samples.py",  # the same

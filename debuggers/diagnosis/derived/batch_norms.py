@@ -1,10 +1,9 @@
-"""A cause in the mode of a model: training in eval mode, validation in training mode, norms that do not follow."""
+"""New batch norms that do not normalise: in eval mode from the start, or by statistics that hardly follow."""
 
 from itertools import pairwise
 
 import numpy as np
 
-from debuggers.diagnosis.argument import MODERATE, Argument
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
@@ -16,64 +15,11 @@ FEWEST_STEPS = 100
 """Steps after which running statistics should be those of the data: with torch's momentum, 0.1, they are after 50."""
 MOSTLY_FIRST = 0.8
 """Share of a new layer's statistics from which they are hardly those of the data."""
-SLIGHT_DROPOUT = 0.1
-"""Share that a dropout takes away which does little, whether it is at work or not."""
 FAR_ABOVE = 1.5
 """Times the training loss from which that of a validation is far above it."""
 
 
-def wrong_mode(evidence: Evidence) -> Argument:
-    """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
-    argument = Argument("wrong_mode")
-    facts, progress = evidence.facts, progress_of(evidence)
-    # Statistics that are kept on purpose are those of the data: what they normalise is of a usual size.
-    learns = progress is None or progress.learnt > ENOUGH
-    keeps = facts.keeps_statistics and (learns or not _put_out_little(evidence))
-    if facts.steps and facts.eval_steps > 0.3 * facts.steps and not keeps:
-        argument.add(
-            MODERATE if _drops_little(evidence) else 0.85,
-            f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps",
-            since=0,
-        )
-        argument.advice = "Call model.train() before each epoch: validation has left the model in eval mode."
-    if facts.train_validations:
-        argument.add(
-            0.85,
-            f"{facts.train_validations} of {max(facts.validations, facts.train_validations)} "
-            f"validations ran in training mode: {' and '.join(_that_act(evidence))}",
-        )
-        argument.advice = "Call model.eval() before validation and model.train() after it."
-    if idle := _idle_norms(evidence):
-        name, spread = min(idle.items(), key=lambda one: one[1])
-        argument.add(
-            0.75,
-            f"{len(idle)} batch norms begin as new and do not normalise: {name} puts out a standard deviation of "
-            f"{spread:.2g} at first, 1 in training mode; their running statistics have not seen any data",
-            since=0,
-            where=list(idle)[:5],
-        )
-        argument.advice = "Leave batch norms in training mode until their statistics are those of your data."
-    if (late := _late_norm(evidence)) is not None:
-        argument.add(0.75, late, since=0)
-        argument.advice = "Leave the momentum of batch norms at 0.1: it is what new statistics count, not the old ones."
-    if any(one.name == "no_dropout_in_validation" and one.broken for one in facts.invariants):
-        argument.add(
-            0.85,
-            "the model draws random numbers in evaluation mode, too, and its training has masks of dropout that come "
-            "from no module: functional.dropout drops unless it is told self.training",
-        )
-        argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
-    return argument
-
-
-def _drops_little(evidence: Evidence) -> bool:
-    """Whether all that acts otherwise in eval mode are dropouts of a tenth at most, as some fine-tune on purpose."""
-    kinds = [layer.kind for layer in evidence.facts.layers]
-    drops = [layer.value or 0.0 for layer in evidence.facts.layers if "Drop" in layer.kind]
-    return bool(drops) and max(drops) <= SLIGHT_DROPOUT and not any("BatchNorm" in kind for kind in kinds)
-
-
-def _put_out_little(evidence: Evidence) -> bool:
+def put_out_little(evidence: Evidence) -> bool:
     """Whether most batch norms put out far less at first than with the statistics of what enters them.
 
     As where these come from a few batches of a training that had hardly begun.
@@ -88,7 +34,7 @@ def _put_out_little(evidence: Evidence) -> bool:
     return len(first) > 1 and float(np.median(first)) < IDLE
 
 
-def _idle_norms(evidence: Evidence) -> dict[str, float]:
+def idle_norms(evidence: Evidence) -> dict[str, float]:
     """Batch norms that scale by 1 and shift by 0 at first, and put out what the layer before them does, far below 1.
 
     In training mode they make that larger, even where it is smaller than their epsilon. Empty where they are not most
@@ -108,7 +54,7 @@ def _idle_norms(evidence: Evidence) -> dict[str, float]:
     return idle if len(idle) > 1 and len(idle) > len(new) / 2 else {}
 
 
-def _late_norm(evidence: Evidence) -> str | None:
+def late_norm(evidence: Evidence) -> str | None:
     """What is wrong with a new batch norm whose running statistics hardly follow, and with the validation; else None.
 
     After n steps with the momentum m, (1 - m)ⁿ of them is still the mean 0 and the variance 1 of a new layer.
@@ -140,11 +86,3 @@ def _new_scales(evidence: Evidence) -> set[str]:
         for one in evidence.facts.parameters
         if one.name.endswith(".weight") and one.is_sampled and (one.mean, one.std) == (1.0, 0.0)
     }
-
-
-def _that_act(evidence: Evidence) -> list[str]:
-    """What a model's layers do in training mode; both where none is known."""
-    kinds = [layer.kind for layer in evidence.facts.layers]
-    drops, learns = ("dropout is on", "batch norm learns from the validation data")
-    known = [text for text, kind in ((drops, "Drop"), (learns, "BatchNorm")) if any(kind in one for one in kinds)]
-    return known or [drops, learns]

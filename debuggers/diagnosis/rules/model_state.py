@@ -1,10 +1,11 @@
-"""A cause in parameters that a loop leaves frozen."""
+"""Causes in the state in which a loop leaves a model: with frozen parameters, or in the wrong mode."""
 
 from collections.abc import Sequence
 
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.batch_norms import idle_norms, late_norm, put_out_little
 from debuggers.diagnosis.derived.initial_weights import (
     drawn_alike,
     fresh_weights,
@@ -29,6 +30,8 @@ HALF = 0.5
 """Share of what there is to learn, above which tables of random vectors may be enough."""
 SOME = 0.2
 """Share of a model from which it matters that it is not trained."""
+SLIGHT_DROPOUT = 0.1
+"""Share that a dropout takes away which does little, whether it is at work or not."""
 
 
 def frozen_parameters(evidence: Evidence) -> Argument:
@@ -196,3 +199,62 @@ def _was_trained(evidence: Evidence, name: str) -> bool:
 def _is_little(fresh: float, matrices: float, learnt: float) -> bool:
     """Whether what a model has learnt is little for such a share of its matrices that nothing trained."""
     return fresh > 0.5 and learnt < (0.5 if fresh > 0.95 * matrices else LITTLE)
+
+
+def wrong_mode(evidence: Evidence) -> Argument:
+    """Training steps in eval mode, or validations in training mode, of a model that acts otherwise there."""
+    argument = Argument("wrong_mode")
+    facts, progress = evidence.facts, progress_of(evidence)
+    # Statistics that are kept on purpose are those of the data: what they normalise is of a usual size.
+    learns = progress is None or progress.learnt > ENOUGH
+    keeps = facts.keeps_statistics and (learns or not put_out_little(evidence))
+    if facts.steps and facts.eval_steps > 0.3 * facts.steps and not keeps:
+        argument.add(
+            MODERATE if _drops_little(evidence) else 0.85,
+            f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps",
+            since=0,
+        )
+        argument.advice = "Call model.train() before each epoch: validation has left the model in eval mode."
+    if facts.train_validations:
+        argument.add(
+            0.85,
+            f"{facts.train_validations} of {max(facts.validations, facts.train_validations)} "
+            f"validations ran in training mode: {' and '.join(_that_act(evidence))}",
+        )
+        argument.advice = "Call model.eval() before validation and model.train() after it."
+    if idle := idle_norms(evidence):
+        name, spread = min(idle.items(), key=lambda one: one[1])
+        argument.add(
+            0.75,
+            f"{len(idle)} batch norms begin as new and do not normalise: {name} puts out a standard deviation of "
+            f"{spread:.2g} at first, 1 in training mode; their running statistics have not seen any data",
+            since=0,
+            where=list(idle)[:5],
+        )
+        argument.advice = "Leave batch norms in training mode until their statistics are those of your data."
+    if (late := late_norm(evidence)) is not None:
+        argument.add(0.75, late, since=0)
+        argument.advice = "Leave the momentum of batch norms at 0.1: it is what new statistics count, not the old ones."
+    if any(one.name == "no_dropout_in_validation" and one.broken for one in facts.invariants):
+        argument.add(
+            0.85,
+            "the model draws random numbers in evaluation mode, too, and its training has masks of dropout that come "
+            "from no module: functional.dropout drops unless it is told self.training",
+        )
+        argument.advice = "functional.dropout(x, p, training=self.training), or torch.nn.Dropout(p)."
+    return argument
+
+
+def _drops_little(evidence: Evidence) -> bool:
+    """Whether all that acts otherwise in eval mode are dropouts of a tenth at most, as some fine-tune on purpose."""
+    kinds = [layer.kind for layer in evidence.facts.layers]
+    drops = [layer.value or 0.0 for layer in evidence.facts.layers if "Drop" in layer.kind]
+    return bool(drops) and max(drops) <= SLIGHT_DROPOUT and not any("BatchNorm" in kind for kind in kinds)
+
+
+def _that_act(evidence: Evidence) -> list[str]:
+    """What a model's layers do in training mode; both where none is known."""
+    kinds = [layer.kind for layer in evidence.facts.layers]
+    drops, learns = ("dropout is on", "batch norm learns from the validation data")
+    known = [text for text, kind in ((drops, "Drop"), (learns, "BatchNorm")) if any(kind in one for one in kinds)]
+    return known or [drops, learns]
