@@ -169,7 +169,7 @@ def _weigh_predictions(argument: Argument, evidence: Evidence, most: float, leas
     finds = len(few) >= 3 and float(np.mean(few[-3:])) > FINDS  # at last
     if late > max(0.97, (1 + most) / 2) and not finds:  # a perfect model predicts a class as often as it comes
         argument.add(STRONG, f"the model predicts one class for {late:.0%} of a batch")
-    elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not _makes_up(evidence, few):
+    elif len(few) >= 3 and float(np.mean(few)) < 0.5 and not finds and not _makes_up(evidence, few):
         argument.add(0.5, f"of the targets of the other classes it finds {np.mean(few):.0%}")
     elif _comes_again(evidence):
         if has_a_tail:

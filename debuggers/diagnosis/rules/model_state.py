@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.batch_norms import idle_norms, late_norm, put_out_little
+from debuggers.diagnosis.derived.batch_norms import ENOUGH, idle_norms, late_norm, put_out_little
 from debuggers.diagnosis.derived.initial_weights import (
     drawn_alike,
     fresh_weights,
@@ -24,8 +24,6 @@ FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have ended do not come back."""
 STOOD = 0.03
 """Share of their size that all updates of weights come to, below which they have stood still."""
-ENOUGH = 0.9
-"""Share of what there is to learn, above which what is not trained is not missed."""
 HALF = 0.5
 """Share of what there is to learn, above which tables of random vectors may be enough."""
 SOME = 0.2

@@ -44,18 +44,25 @@ def are_distances(node: Any) -> bool:
             number = number_on_host(constant_operand(node))
             if number is None or number <= 0:
                 return False
-        elif name not in PASSING | _SQUARES | {"Sqrt"}:
+        elif name in _SQUARES:
+            if _exponent_of(node) <= 0:  # what is near has the highest score then
+                return False
+        elif name not in PASSING | {"Sqrt"}:
             return False
         node = inner[0]
     return False
 
 
+def _exponent_of(node: Any) -> float:
+    """The exponent of a power; 0 where it is no number on the host."""
+    exponent = saved_value(node, "exponent")
+    return 2.0 if exponent is None and operator(node) == "Square" else number_on_host(exponent) or 0.0
+
+
 def _is_squared_difference(node: Any) -> bool:
     """Whether a node is the square of a difference of two sides that are trained."""
-    exponent = saved_value(node, "exponent")
     inner = operands(node)
-    is_square = exponent is None or number_on_host(exponent) == 2
-    return is_square and bool(inner) and operator(inner[0]) == "Sub" and len(operands(inner[0])) == 2
+    return _exponent_of(node) == 2 and bool(inner) and operator(inner[0]) == "Sub" and len(operands(inner[0])) == 2
 
 
 def are_differences(node: Any) -> bool:

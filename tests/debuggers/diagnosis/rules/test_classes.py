@@ -200,3 +200,17 @@ def test_the_last_classes_of_a_long_tail_are_far_rarer_than_the_first(most, leas
     )
     causes = diagnose(Evidence(series=series, facts=facts))
     assert ("class_imbalance" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("at_last", "is_one"), [(0.9, False), (0.4, True)])
+def test_a_model_that_finds_the_rare_class_at_last_is_not_outweighed(at_last, is_one):
+    """A tagger whose rare tags are begun to be found in the last third, and whose batches have hardly one of them."""
+    found = np.r_[np.zeros(STEPS - 12), np.full(8, 0.3), np.full(4, at_last)]
+    signals = {
+        "loss": np.geomspace(0.7, 0.1, STEPS), "targets/top_share_so_far": 0.98, "top_predicted_share": 0.995,
+        "targets/rarest_share_so_far": 0.002, "targets/classes_so_far": 4.0, "minority_accuracy": found,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(256, 4))
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
+    assert ("class_imbalance" in [cause.code for cause in causes]) == is_one

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from made_evidence import STEPS, evidence, of_loss
+from msgspec.structs import replace as with_fields
 
 from debuggers.diagnosis.cause import LIKELY
 from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts
+from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong, gradients_not_zeroed
 
 
@@ -106,3 +108,14 @@ def test_clipping_that_leaves_little_is_too_strong_where_nothing_is_learnt_by_st
         **{"total_norm/gradients": np.linspace(0.5, 0.4, STEPS)},
     )  # fmt: skip
     assert (clipping_too_strong(found).confidence > LIKELY) == is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(1.5, True), (0.3, False)])
+def test_passes_that_are_added_up_do_no_harm_where_most_is_learnt(last, is_one):
+    """As of two views of the same rows."""
+    facts = with_fields(of_loss(), backward_passes=2, optimizer="SGD")
+    found = evidence(
+        facts=facts, loss=np.geomspace(2.3, last, STEPS), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.geomspace(0.06, 0.005, STEPS),
+    )  # fmt: skip
+    assert ("accumulation_not_averaged" in [cause.code for cause in diagnose(found)]) == is_one

@@ -28,6 +28,7 @@ def facts_of(end, loss=lambda outputs: functional.cross_entropy(outputs, CLASS))
         pytest.param(lambda z, c: (z[:, None] - c).norm(dim=-1), True, id="norm"),
         pytest.param(lambda z, c: -torch.cdist(z, c), False, id="minus"),
         pytest.param(lambda z, c: torch.cdist(z, c) * -2.0, False, id="negative scale"),
+        pytest.param(lambda z, c: torch.cdist(z, c) ** -1, False, id="inverse distances"),
         pytest.param(lambda z, c: -(z[:, None] - c).square().sum(-1), False, id="minus a sum of squares"),
         pytest.param(lambda z, c: (z[:, None] * c).norm(dim=-1), False, id="lengths, as of capsules"),
         pytest.param(lambda z, c: z @ c.T, False, id="products"),
