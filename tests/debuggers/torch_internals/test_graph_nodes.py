@@ -34,10 +34,17 @@ def test_what_picks_elements_by_indices_is_known():
 
 
 @pytest.mark.parametrize(
-    ("result", "expected"), [(2.5 * WEIGHT, 2.5), (WEIGHT / 4, 4.0), (WEIGHT + 1, None), (WEIGHT * WEIGHT, None)]
+    ("calculated", "expected"),
+    [
+        (lambda weight: 2.5 * weight, 2.5),
+        (lambda weight: weight / 4, 4.0),
+        (lambda weight: weight + 1, None),
+        (lambda weight: weight * weight, None),
+    ],
 )
-def test_the_constant_of_a_product_or_quotient_is_known(result, expected):
-    assert graph_nodes.number_on_host(graph_nodes.constant_operand(result.grad_fn)) == expected
+def test_the_constant_of_a_product_or_quotient_is_known(calculated, expected):
+    # The node is made here: before torch 2.11, what an older one saved is unknown once other hooks have come and gone.
+    assert graph_nodes.number_on_host(graph_nodes.constant_operand(calculated(WEIGHT).grad_fn)) == expected
 
 
 def test_a_loss_scale_is_the_tensor_itself():
