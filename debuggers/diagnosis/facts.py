@@ -101,8 +101,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``square``, ``abs``; ``""`` for none.
         bounded_by: Of a loss of ``OF_VALUES``, the activation that bounds what it compares, also if constants multiply
             it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors, ``unit_vector`` for
-            vectors divided by their lengths, ``recurrent_state`` for states of an LSTM or GRU; ``""`` for none.
-        times: The product of these constants.
+            vectors divided by their lengths, ``recurrent_state`` for states of an LSTM or GRU, ``standard_score`` for
+            what a norm without trained weights puts out; ``""`` for none.
+        times: The product of these constants; of standard scores also the largest that there can be.
         temperature: What the outputs are divided by before the softmax of a divergence: gradients are 1/T² of what they
             are without it (Hinton et al. 2015, section 2).
         bound: The largest magnitude that what the loss compares can have, where it is cosines of trained vectors times

@@ -77,10 +77,11 @@ def _stays_near(evidence: Evidence, floor: float) -> bool:
 def _arrives_without_relation(evidence: Evidence, progress: Progress, floor: float) -> bool:
     """Whether the loss has come near that of a constant output, and outputs have nothing to do with the two classes.
 
-    Then it need not have stood there for long: what outputs have to do with their targets shows before it counts.
+    Then it need not have stood there for long: what outputs have to do with their targets shows before it counts. The
+    constant output of many is the share of each, as in masks, which takes longer to learn.
     """
-    related = late_correlation(evidence, "binary_correlation")
-    is_near = progress.points >= TRIAL and abs(progress.last - floor) < 0.1 * floor and travelled(evidence) > 1
+    related, close = late_correlation(evidence, "binary_correlation"), 0.25 if _are_many(evidence) else 0.1
+    is_near = progress.points >= TRIAL and abs(progress.last - floor) < close * floor and travelled(evidence) > 1
     return is_near and related is not None and abs(related[0]) < related[1]
 
 
@@ -161,6 +162,13 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
             argument.add(
                 MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
             )
+    elif (each := late_correlation(evidence, "binary_correlation")) is not None and _are_many(evidence):
+        strong = abs(each[0]) > CHANCE / 2 * each[1]
+        (argument.against if strong else argument.add)(
+            STRONG if strong else MODERATE,
+            f"the correlation of outputs and targets, each without its mean over the batch, is {each[0]:.2f} at the end: "
+            f"{'no' if strong else 'no more than'} chance",
+        )
     elif len(accuracy) >= FEWEST and len(top):
         if (hit := hits(evidence)) is not None:
             argument.against(STRONG, f"the accuracy is {hit[0]:.0%}, above the {hit[1]:.0%} of the most frequent class")
@@ -174,11 +182,11 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
         )
 
 
-def _add_standing(argument: Argument, evidence: Evidence, progress: Progress, floor: float) -> None:
-    """A loss that stays at that of a constant output while weights move."""
+def _add_standing(argument: Argument, evidence: Evidence, progress: Progress, floor: float, verb: str) -> None:
+    """A loss that stays at that of a constant output, or comes to it, while weights move."""
     argument.add(
         MODERATE if len(evidence["baseline_loss"].finite) else SETTLED,
-        f"the loss stays at {progress.last:.3g}, that of a constant output is "
+        f"the loss {verb} {progress.last:.3g}, that of a constant output is "
         f"{floor:.3g}, although weights change by "
         f"{evidence['update_ratio'].finite.median():.1g} of their size a step and outputs vary",
         since=int(evidence["loss"].steps[0]),
@@ -197,7 +205,13 @@ def _has_the_mean_of_each(evidence: Evidence, progress: Progress) -> bool:
     if loss is None or loss.kind not in OF_VALUES or loss.terms > 1 or loss.penalized or loss.negated:
         return False
     settled = progress.learnt < HALF and not progress.falls_late and travelled(evidence) > 1
-    return settled and int(np.prod(loss.outputs_shape[1:])) >= MANY and bool(is_by_chance(evidence))
+    return settled and _are_many(evidence) and bool(is_by_chance(evidence))
+
+
+def _are_many(evidence: Evidence) -> bool:
+    """Whether a row has many outputs."""
+    loss = evidence.facts.loss
+    return loss is not None and int(np.prod(loss.outputs_shape[1:])) >= MANY
 
 
 def labels_unrelated(evidence: Evidence) -> Argument:
@@ -212,8 +226,8 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     if progress is None or progress.failed or not (len(baseline) or len(evidence["order"]) or contrast):
         return argument
     floor = baseline.median(contrast)
-    near = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor)
-    near = near or _arrives_without_relation(evidence, progress, floor)
+    stays = floor > 0 and progress.points >= ENOUGH and _stays_near(evidence, floor)
+    near = stays or _arrives_without_relation(evidence, progress, floor)
     if near and not len(baseline):
         near = progress.points >= TRIAL and stays_at(evidence, contrast)
     ratio = evidence["update_ratio"].finite
@@ -222,7 +236,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     varies = len(spread) > 0 and float(np.median(spread.values[-max(1, len(spread) // 2) :])) > 1e-3
     of_each = False
     if near and moves and varies:
-        _add_standing(argument, evidence, progress, floor)
+        _add_standing(argument, evidence, progress, floor, "stays at" if stays else "comes to")
     elif moves and varies and _learns_by_heart(evidence, progress, floor):
         argument.add(
             0.55,

@@ -34,6 +34,8 @@ SAME = 1e-3
 """Share of their deviation up to which outputs are the same for all rows of a batch."""
 TINY_WEIGHT = 0.01
 """Share of another weight's size from which one is far smaller."""
+SMALL_SCALE = 1e-3
+"""Size of a scale below which what it multiplies hardly counts at first, as in LayerScale (Touvron et al. 2021)."""
 TINY = 1e-4
 """Root mean square of a gradient below which the ratio counts."""
 
@@ -41,16 +43,23 @@ TINY = 1e-4
 def _matrices(evidence: Evidence, signal: str) -> dict[str, Series]:
     """The series of weights with at least two dimensions: biases and scales have gradients of another size.
 
-    Tables of embeddings are left out: a batch reads few of their rows, and the others have no gradient. The series come
+    Tables of embeddings are left out: a batch reads few of their rows, and the others have no gradient. So are weights
+    beside a scale that begins as a small number, as LayerScale: their gradients are as small as it. The series come
     in the order in which their layers are called, where all of them are known: a head may be made before the layers
     that it stands behind.
     """
     shapes = {one.name: one.shape for one in evidence.facts.parameters}
+    scaled = tuple(
+        f"{one.name.rpartition('.')[0]}."
+        for one in evidence.facts.parameters
+        if len(one.shape) == 1 and "." in one.name and not one.std and 0 < abs(one.mean) < SMALL_SCALE
+    )
     tables = {f"{layer.name}.weight" for layer in evidence.facts.layers if layer.kind.startswith("Embedding")}
     found = {
         name: series
         for name, series in evidence.of_tensors(signal).items()
         if len(series) and len(shapes.get(name, (1, 1))) >= 2 and name not in tables
+        if not f"{name.rpartition('.')[0]}.".startswith(scaled)
     }
     places = {layer: place for place, layer in enumerate(evidence.facts.called)}
     layers = {name: name.rpartition(".")[0] for name in found}

@@ -14,12 +14,14 @@ from debuggers.diagnosis.progress import progress_of
 RANGES = dict.fromkeys(POSITIVE, (0.0, np.inf)) | {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "softmax": (0.0, 1.0), "tanh": (-1.0, 1.0),
     "hardtanh": (-1.0, 1.0), "relu6": (0.0, 6.0), "elu": (-1.0, np.inf),
-    "cosine": (-1.0, 1.0), "unit_vector": (-1.0, 1.0), "recurrent_state": (-1.0, 1.0), "silu": (-0.279, np.inf),
+    "cosine": (-1.0, 1.0), "unit_vector": (-1.0, 1.0), "recurrent_state": (-1.0, 1.0),
+    "standard_score": (-1.0, 1.0), "silu": (-0.279, np.inf),
     "gelu": (-0.17, np.inf), "mish": (-0.309, np.inf), "hardswish": (-0.375, np.inf),
 }  # fmt: skip
 """What activations can put out: bounds that they reach, or only approach."""
 _WITHOUT_ACTIVATION = {
-    "unit_vector": "the division of vectors by their length", "recurrent_state": "the state of a recurrent layer"
+    "unit_vector": "the division of vectors by their length", "recurrent_state": "the state of a recurrent layer",
+    "standard_score": "a norm without weights of its own",
 }  # fmt: skip
 """What else bounds outputs, and what it is called."""
 _UNBOUNDED = ("Addmm", "Mm", "Linear", "Convolution")
@@ -43,11 +45,11 @@ def target_out_of_range(evidence: Evidence) -> Argument:
                 argument.add(
                     CERTAIN,
                     f"targets reach from {smallest:.3g} to {largest:.3g}, {squashing} "
-                    f"only from {bounds[0]:g} to {bounds[1]:g}",
+                    f"only from {bounds[0]:.3g} to {bounds[1]:.3g}",
                     since=int(low.steps[0]),
                 )
                 remedy = f"Remove {squashing} from the model's end"
-                if loss.bounded_by == "recurrent_state":
+                if loss.bounded_by in ("recurrent_state", "standard_score"):
                     remedy = f"Put a linear layer behind {squashing}"
                 argument.advice = f"{remedy}, or scale the targets into its range."
         if loss.kind in ("bce", "bce_with_logits") and (smallest < 0 or largest > 1):
@@ -71,7 +73,9 @@ def _bounds(loss: LossFacts) -> tuple[tuple[float, float] | None, str]:
     if known is None or not loss.times or loss.times == 1:
         return known, squashing
     ends = sorted(loss.times * end for end in known)
-    return (ends[0], ends[1]), f"{squashing} times {loss.times:.3g}"
+    if loss.bounded_by != "standard_score":
+        squashing += f" times {loss.times:.3g}"
+    return (ends[0], ends[1]), squashing
 
 
 def _lost(evidence: Evidence, loss: LossFacts, bounds: tuple[float, float], beyond: float) -> float:

@@ -3,7 +3,11 @@
 from collections.abc import Container
 from typing import Any, Final
 
-from debuggers.observed_training.graphs.bounded_states import is_divided_by_its_length, is_recurrent_state
+from debuggers.observed_training.graphs.bounded_states import (
+    bound_of_standard_scores,
+    is_divided_by_its_length,
+    is_recurrent_state,
+)
 from debuggers.observed_training.graphs.cosines import are_cosines
 from debuggers.torch_internals.autograd import node_number, saved_value
 from debuggers.torch_internals.graph_nodes import (
@@ -62,8 +66,9 @@ def bounded_by(node: Any) -> tuple[str, float]:
     """Returns the activation that bounds what a node puts out, and what it is multiplied with by constants after it.
 
     The mean of bounded values is bounded as they are. ``cosine`` are cosine similarities of trained vectors,
-    ``unit_vector`` vectors divided by their own lengths, ``recurrent_state`` the states of an LSTM or GRU; ``""`` and 0
-    where there is none of these, or a number is added in between.
+    ``unit_vector`` vectors divided by their own lengths, ``recurrent_state`` the states of an LSTM or GRU,
+    ``standard_score`` what a norm without trained weights puts out, in multiples of its bound; ``""`` and 0 where there
+    is none of these, or a number is added in between.
     """
     factor, place = 1.0, 0
     for _ in range(_FURTHEST):
@@ -76,6 +81,8 @@ def bounded_by(node: Any) -> tuple[str, float]:
             return "unit_vector", abs(factor)
         if is_recurrent_state(node, place):
             return "recurrent_state", abs(factor)
+        if bound := bound_of_standard_scores(node):
+            return "standard_score", abs(factor) * bound
         if found := activation_of(name, node):
             return found, factor
         if name in ("Hardtanh", "Clamp"):

@@ -1,13 +1,15 @@
-"""Tells outputs that lie between -1 and 1 without an activation at their end: unit vectors and recurrent states."""
+"""Tells outputs that are bounded without an activation: unit vectors, recurrent states, standard scores."""
 
+import math
 from typing import Any
 
 from debuggers.observed_training.graphs.loss_formulas import length_one_of
 from debuggers.torch_internals.autograd import saved_value
-from debuggers.torch_internals.graph_nodes import PASSING, is_leaf, operands, operator
+from debuggers.torch_internals.graph_nodes import PASSING, is_leaf, operands, operator, shape_of
 
 _RECURRENT = frozenset(["CudnnRnn", "MiopenRnn", "MkldnnRnnLayer"])
 """Fused recurrent layers; they put out the states of all steps, the last state, and what an LSTM's cells hold."""
+_BATCH_NORMS = frozenset(["NativeBatchNorm", "CudnnBatchNorm", "MiopenBatchNorm"])
 _RELU, _GRU = 0, 3
 """Modes of fused recurrent layers."""
 _JOINING = frozenset(["Cat", "Stack"])
@@ -60,6 +62,24 @@ def is_recurrent_state(node: Any, place: int = 0) -> bool:
         waiting += [pair for pair in before if pair[0] not in seen]
         seen.update(one for one, _ in before)
     return not waiting
+
+
+def bound_of_standard_scores(node: Any) -> float:
+    """Returns the largest magnitude that a norm without trained weights can put out; 0 for another node.
+
+    Of n values, none is further from their mean than their deviation times the root of n - 1 (Samuelson 1968). A batch
+    norm in eval mode has the mean and deviation of other values.
+    """
+    name, shape = operator(node), shape_of(node)
+    if len(operands(node)) != 1 or not shape or saved_value(node, "weight") is not None:
+        return 0.0
+    if name in _BATCH_NORMS and len(shape) > 1 and saved_value(node, "training") is not False:
+        values = math.prod(shape) // max(1, shape[1])
+    elif name == "NativeLayerNorm" and isinstance(ends := saved_value(node, "normalized_shape"), (tuple, list)):
+        values = math.prod(ends)
+    else:
+        return 0.0
+    return math.sqrt(max(0, values - 1))
 
 
 def _is_bounded(node: Any) -> bool:

@@ -12,7 +12,7 @@ STEPS = 120
 EPOCH = 10
 
 
-def codes(loss=None, inputs=None, **signals):
+def codes(loss=None, inputs=None, compared=None, **signals):
     loss = np.geomspace(2.3, 0.2, STEPS) if loss is None else loss
     found = {
         name.replace("__", "/"): Series(
@@ -20,7 +20,8 @@ def codes(loss=None, inputs=None, **signals):
         )
         for name, values in ({"loss": loss} | signals).items()
     }
-    facts = Facts(steps=STEPS, loss=LossFacts(kind="cross_entropy", reduction="mean"), inputs=inputs)
+    compared = compared or LossFacts(kind="cross_entropy", reduction="mean")
+    facts = Facts(steps=STEPS, loss=compared, inputs=inputs)
     return [cause.code for cause in diagnose(Evidence(series=found, facts=facts))]
 
 
@@ -127,18 +128,21 @@ def test_a_weak_signal_shows_in_a_validation_that_stays_below_a_constant(validat
     assert ("labels_unrelated" in codes) == is_one
 
 
-@pytest.mark.parametrize(("last", "related", "is_one"), [
-    (0.38, 0.01, True), (0.38, 0.2, False), (0.38, None, False), (0.43, 0.01, False),
+@pytest.mark.parametrize(("last", "related", "columns", "is_one"), [
+    (0.38, 0.01, 1, True), (0.38, 0.2, 1, False), (0.38, None, 1, False), (0.43, 0.01, 1, False),
+    (0.44, 0.01, 64, True), (0.44, 0.2, 64, False), (0.5, 0.01, 64, False),
 ])  # fmt: skip
-def test_masks_of_other_pictures_are_told_before_the_loss_stands(last, related, is_one):
-    """A constant output's loss is 0.38, to which the loss still falls."""
+def test_masks_of_other_pictures_are_told_before_the_loss_stands(last, related, columns, is_one):
+    """A constant output's loss is 0.38, to which the loss still falls; the share of each pixel takes long."""
     signals = {"baseline_loss": 0.38, "update_ratio": 0.02, "outputs__batch_std": 0.5, "gradient_cosine": 0.5,
                "inputs__batch_size": 32.0, "accuracy": 0.76, "targets__top_share_so_far": 0.87}  # fmt: skip
     if related is not None:
         signals["binary_correlation"] = related
     loss = last + (0.7 - last) * np.exp(-np.arange(STEPS) / 25)
+    shape = (32, columns)
+    pixels = LossFacts(kind="bce_with_logits", reduction="mean", outputs_shape=shape, targets_shape=shape)
 
-    assert codes(loss, **signals) == ["labels_unrelated"] * is_one
+    assert codes(loss, compared=pixels, **signals) == ["labels_unrelated"] * is_one
 
 
 @pytest.mark.parametrize(("columns", "correlation", "falls_on", "is_one"), [

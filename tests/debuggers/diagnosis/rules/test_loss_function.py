@@ -49,6 +49,14 @@ def test_targets_outside_of_unit_vectors_and_states_are_out_of_range(bounded_by,
     assert ("target_out_of_range" in [one.code for one in found]) is is_one
 
 
+@pytest.mark.parametrize(("largest", "is_one"), [(5.5, False), (6.5, True)])
+def test_targets_outside_of_standard_scores_are_out_of_range(largest, is_one):
+    facts = of_loss(kind="mse", bounded_by="standard_score", times=31**0.5, outputs_shape=(32, 1))
+    values = {"targets/min": np.zeros(STEPS), "targets/max": np.full(STEPS, largest)}
+    found = [one for one in diagnose(evidence(facts=facts, **values)) if one.code == "target_out_of_range"]
+    assert ["from -5.57 to 5.57" in one.evidence[0] for one in found] == [True] * is_one
+
+
 @pytest.mark.parametrize(("largest", "batches", "is_one"), [(6.9, 20, False), (6.9, STEPS, True), (40.0, 20, True)])
 def test_a_short_tail_of_targets_beyond_the_bounds_is_no_cause(largest, batches, is_one):
     """A third of the batches of 320 targets hold one above 4: it is about one of a thousand."""

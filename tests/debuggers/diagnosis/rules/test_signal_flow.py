@@ -146,3 +146,15 @@ def test_a_recurrence_whose_gradients_jump_several_times_explodes_where_little_i
         **{"total_norm/gradients": norms},
     )  # fmt: skip
     assert ("exploding_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("scale", "spread", "is_one"), [(1e-6, 0.0, False), (1.0, 0.0, True), (1e-6, 1e-6, True)])
+def test_gradients_beside_a_scale_that_begins_small_are_as_small(scale, spread, is_one):
+    weights = {f"{place}.mix.weight": 1e-8 * 100.0**place for place in range(4)}
+    parameters = [ParameterFacts(name=name, shape=(8, 8), std=0.1) for name in weights]
+    scales = [ParameterFacts(name=f"{place}.gamma", shape=(8,), mean=scale, std=spread) for place in range(3)]
+    found = evidence(
+        facts=Facts(steps=STEPS, parameters=(*parameters, *scales)), loss=np.linspace(2.3, 1.0, STEPS),
+        tensors={"gradient_rms": {name: np.full(STEPS, value) for name, value in weights.items()}},
+    )  # fmt: skip
+    assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one

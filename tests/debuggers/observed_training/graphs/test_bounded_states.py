@@ -66,3 +66,31 @@ def test_recurrent_states_are_bounded(name):
 @pytest.mark.parametrize("name", NO_STATES)
 def test_what_else_recurrent_layers_put_out_is_not(name):
     assert bounded_by(made(NO_STATES[name]).grad_fn)[0] != "recurrent_state"
+
+
+SCORES = {
+    "of a batch": (lambda: nn.BatchNorm1d(3, affine=False), 4 * 5),
+    "of a row": (lambda: nn.LayerNorm(3, elementwise_affine=False), 3),
+    "of a row's two last dimensions": (lambda: nn.LayerNorm((5, 3), elementwise_affine=False), 15),
+}
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_standard_scores_are_bounded_by_the_number_of_values(name):
+    """One value that is far from all others comes to the bound."""
+    norm, values = SCORES[name]
+    inputs = torch.zeros(4, 5, 3)
+    inputs[0, 0] = torch.tensor([0.0, 0.0, 1e3])
+    inputs.requires_grad_()
+    outputs = norm()(inputs.transpose(1, 2)).transpose(1, 2) if "batch" in name else norm()(inputs)
+    found, bound = bounded_by((2 * outputs).grad_fn)
+    assert (found, bound) == ("standard_score", pytest.approx(2 * (values - 1) ** 0.5))
+    assert float(2 * outputs.detach().abs().max()) == pytest.approx(bound, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "norm", [nn.BatchNorm1d(3), nn.BatchNorm1d(3, affine=False).eval(), nn.LayerNorm(3), nn.RMSNorm(3),
+             nn.LayerNorm(3).requires_grad_(False)]
+)  # fmt: skip
+def test_norms_with_weights_or_of_other_values_are_not(norm):
+    assert bounded_by(norm(torch.randn(8, 3, requires_grad=True)).grad_fn)[0] != "standard_score"
