@@ -229,9 +229,20 @@ def _has_few_rows(evidence: Evidence, least: float) -> bool:
 
 
 def _has_a_class_for_each_row(evidence: Evidence) -> bool:
-    """Whether each row has one target, as pixels and words have not, in a loss that weighs all classes alike."""
+    """Whether each row has one target, as pixels and words have not, in a loss that weighs all classes alike.
+
+    Nor are the next tokens of a text classes that somebody has to find: most are rare by nature (Zipf 1949).
+    """
     targets, inputs, loss = evidence.facts.targets, evidence.facts.inputs, evidence.facts.loss
     if targets is None or inputs is None or loss is None or not targets.shape or not inputs.shape:
         return False
+    if inputs.integer and loss.outputs_shape[1:2] in _sizes_of_vocabularies(evidence):
+        return False
     alike = loss.kind in ("cross_entropy", "nll", "bce", "bce_with_logits") and not loss.weighted and loss.terms == 1
     return alike and int(np.prod(targets.shape)) == targets.shape[0] == inputs.shape[0]
+
+
+def _sizes_of_vocabularies(evidence: Evidence) -> set[tuple[int, ...]]:
+    """How many rows tables of embeddings have."""
+    tables = {f"{layer.name}.weight" for layer in evidence.facts.layers if layer.kind == "Embedding"}
+    return {one.shape[:1] for one in evidence.facts.parameters if one.name in tables}

@@ -166,7 +166,7 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
         strong = abs(each[0]) > CHANCE / 2 * each[1]
         (argument.against if strong else argument.add)(
             STRONG if strong else MODERATE,
-            f"the correlation of outputs and targets, each without its mean over the batch, is {each[0]:.2f} at the end: "
+            f"the correlation of outputs and targets, each without its mean over the batch, is {each[0]:.2f}, "
             f"{'no' if strong else 'no more than'} chance",
         )
     elif len(accuracy) >= FEWEST and len(top):

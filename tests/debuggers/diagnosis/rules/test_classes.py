@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -179,13 +179,17 @@ def test_what_has_hardly_learnt_answers_with_the_most_frequent_class(rate, first
     assert diagnose(Evidence(series=series, facts=facts))[0].code == first
 
 
-@pytest.mark.parametrize(("most", "least", "each", "last", "is_one"), [
-    (0.45, 0.01, 30.0, 0.3, True), (0.45, 0.02, 30.0, 0.3, False), (0.25, 0.005, 30.0, 0.3, False),
-    (0.45, 0.01, 2.0, 0.3, False), (0.45, 0.01, 30.0, 0.05, False), (0.45, 0.01, 6.0, 0.3, False),
+@pytest.mark.parametrize(("shares", "each", "last", "table", "is_one"), [
+    ((0.45, 0.01), 30.0, 0.3, 0, True), ((0.45, 0.02), 30.0, 0.3, 0, False), ((0.25, 0.005), 30.0, 0.3, 0, False),
+    ((0.45, 0.01), 2.0, 0.3, 0, False), ((0.45, 0.01), 30.0, 0.05, 0, False), ((0.45, 0.01), 6.0, 0.3, 0, False),
+    ((0.45, 0.01), 30.0, 0.3, 40, True), ((0.45, 0.01), 30.0, 0.3, 10, False),
 ])  # fmt: skip
-def test_the_last_classes_of_a_long_tail_are_far_rarer_than_the_first(most, least, each, last, is_one):
-    """A handful of 256 rows; 13 of 1,280 may be enough. Where all are known by heart, the rare ones are."""
-    steps, rows = np.arange(STEPS), STEPS * 64 / each
+def test_the_last_classes_of_a_long_tail_are_far_rarer_than_the_first(shares, each, last, table, is_one):
+    """A handful of 256 rows; 13 of 1,280 may be enough. Where all are known by heart, the rare ones are.
+
+    As many classes as a table of embeddings has rows are the next tokens.
+    """
+    steps, rows, (most, least) = np.arange(STEPS), STEPS * 64 / each, shares
     values = {
         "loss": np.geomspace(1.6, last, STEPS), "baseline_loss": 1.6, "targets/top_share_so_far": most,
         "targets/rarest_share_so_far": least, "targets/classes_so_far": 10.0, "inputs/batch_size": 64.0,
@@ -194,9 +198,11 @@ def test_the_last_classes_of_a_long_tail_are_far_rarer_than_the_first(most, leas
     series = {name: Series(steps, np.broadcast_to(np.float64(one), STEPS)) for name, one in values.items()}
     facts = Facts(
         steps=STEPS,
-        inputs=BatchFacts(shape=(64, 64)),
+        inputs=BatchFacts(shape=(64, 64), integer=table > 0),
         targets=BatchFacts(shape=(64,), integer=True),
         loss=LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, 10), targets_shape=(64,)),
+        layers=(LayerFacts(name="table", kind="Embedding"),),
+        parameters=(ParameterFacts(name="table.weight", shape=(table, 8)),),
     )
     causes = diagnose(Evidence(series=series, facts=facts))
     assert ("class_imbalance" in [cause.code for cause in causes]) == is_one
