@@ -1,13 +1,12 @@
 """What the updates of a training come to: how large the first ones are, how far all go, and what they destroy."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
+from debuggers.diagnosis.derived.attention import attention_layers
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import LayerFacts
 from debuggers.diagnosis.progress import progress_of
 from debuggers.diagnosis.series import Series
 
@@ -178,11 +177,6 @@ def is_ramped(evidence: Evidence) -> bool:
     rates, layers = learning_rates(evidence).values, evidence.facts.layers
     attends = not layers or bool(attention_layers(layers))
     return attends or (len(rates) > 1 and float(rates[-1]) < 0.5 * float(rates.max()))
-
-
-def attention_layers(layers: Sequence[LayerFacts]) -> list[str]:
-    """Returns the names of the layers of attention, as far as their classes tell."""
-    return [one.name for one in layers if "Attention" in one.kind or "NonDynamicallyQuantizable" in one.kind]
 
 
 def only_vectors_move(evidence: Evidence, fewest: int = 1) -> bool:

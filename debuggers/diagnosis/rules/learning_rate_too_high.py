@@ -4,13 +4,23 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.attention import trains_attention
 from debuggers.diagnosis.derived.batch_kinds import extended_at
 from debuggers.diagnosis.derived.first_weights import at_bounds_at_first
 from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.rates import highest_rate, one_digit
 from debuggers.diagnosis.derived.roles import trained_matrices
-from debuggers.diagnosis.derived.updates import EARLY, HEALTHY_RATIO, LARGE_RATIO, collapse, died, is_ramped, setback
+from debuggers.diagnosis.derived.updates import (
+    ADAPTIVE,
+    EARLY,
+    HEALTHY_RATIO,
+    LARGE_RATIO,
+    collapse,
+    died,
+    is_ramped,
+    setback,
+)
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
@@ -37,6 +47,8 @@ CALM = 0.9
 """Share of its first value below which a loss was falling."""
 FEWEST = 5
 """Points from which that is said."""
+FOR_ATTENTION = 0.015
+"""Update ratio of a late step that is too large for attention: of the zoo's sound ones, none has more than 0.012."""
 GOT_ON = 0.25
 """Share of its first value by which a loss has fallen that gets on."""
 RISEN = 0.1
@@ -305,7 +317,16 @@ def _update_of_most(evidence: Evidence, step: int) -> float:
 
 
 def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, largest: float, typical: float) -> None:
-    """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew."""
+    """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew.
+
+    Steps that an adaptive optimizer takes of attention are to be smaller than others, and to become so at last.
+    """
+    ratios = evidence["update_ratio"].finite.values
+    late, adaptive = float(np.median(ratios[len(ratios) // 2 :])), evidence.facts.optimizer.startswith(ADAPTIVE)
+    if largest > LARGE_RATIO and late > FOR_ATTENTION and adaptive and trains_attention(evidence):
+        argument.add(
+            MODERATE, f"late steps still change the weights of a model that attends by {late:.2g} of their size"
+        )
     are_thrown = progress.highest - progress.first > RISEN * abs(progress.first) or typical > LARGE_RATIO
     limit = GROWN if largest < 2 * LARGE_RATIO else WELL_GROWN
     if (found := died(evidence)) is not None:

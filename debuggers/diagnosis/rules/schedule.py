@@ -3,11 +3,11 @@
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.attention import attends_at_first, norms_come_first, trains_attention
 from debuggers.diagnosis.derived.rates import COLLAPSED, learning_rates
 from debuggers.diagnosis.derived.updates import (
     HEALTHY_RATIO,
     LARGE_RATIO,
-    attention_layers,
     collapse,
     died,
     early_collapse,
@@ -131,7 +131,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
     adaptive = evidence.facts.optimizer.startswith(("Adam", "RAdam", "NAdam", "Lion", "RMSprop"))
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))
     normalised = any("Norm" in layer.kind for layer in evidence.facts.layers)
-    attends = _trains_attention(evidence)
+    attends = trains_attention(evidence)
     if (found := setback(evidence)) is not None and adaptive and is_ramped(evidence):
         argument.add(0.45, found[1], since=found[0])
         argument.add(
@@ -150,7 +150,7 @@ def missing_warmup(evidence: Evidence) -> Argument:
             adaptive
             and first > max(LARGE_RATIO, 10 * later)
             and not _has_grown(evidence)
-            and (progress.learnt < 0.5 or (progress.learnt < LEARNT and _attends_at_first(evidence)))
+            and (progress.learnt < 0.5 or (progress.learnt < LEARNT and attends_at_first(evidence)))
             and argument.cause is None
         ):
             argument.add(
@@ -159,8 +159,8 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 f"{later:.2g}, and the loss went from {progress.first:.3g} to {progress.last:.3g}",
                 since=int(loss.steps[0]),
             )
-        is_sudden = SUDDEN < first < LARGE_RATIO and progress.learnt < LEARNT and _attends_at_first(evidence)
-        if adaptive and is_sudden and argument.cause is None and not _norms_come_first(evidence):
+        is_sudden = SUDDEN < first < LARGE_RATIO and progress.learnt < LEARNT and attends_at_first(evidence)
+        if adaptive and is_sudden and argument.cause is None and not norms_come_first(evidence):
             argument.add(
                 0.5,
                 f"the first updates change weights by {first:.2g} of their size, {first / HEALTHY_RATIO:.0f} times "
@@ -180,27 +180,3 @@ def _has_grown(evidence: Evidence) -> bool:
     """Whether weights have grown so that later updates are small beside them for that: see learning_rate_too_high."""
     norm = evidence["weight_norm"].finite
     return len(norm) > 1 and norm.last > GROWN * norm.first
-
-
-def _norms_come_first(evidence: Evidence) -> bool:
-    """Whether blocks normalise what enters their attention: such ones need no warm-up (Xiong et al. 2020)."""
-    facts = evidence.facts
-    kinds = {layer.name: layer.kind for layer in facts.layers}
-    attention = {name.removesuffix(".out_proj") for name in attention_layers(facts.layers)}
-    called = [name for name in facts.called or kinds if "Dropout" not in kinds.get(name, "")]
-    first = next((place for place, name in enumerate(called) if name.removesuffix(".out_proj") in attention), 0)
-    return first > 0 and "Norm" in kinds.get(called[first - 1], "")
-
-
-def _attends_at_first(evidence: Evidence) -> bool:
-    """Whether a layer of attention is among what is trained in the first step, and not thawed later."""
-    names, updates = attention_layers(evidence.facts.layers), evidence.of_tensors("parameter_update_ratio")
-    begins = [one.first_step for name, one in updates.items() if name.startswith(tuple(f"{n}." for n in names))]
-    return not begins or min(begins) <= int(evidence["loss"].steps[0])
-
-
-def _trains_attention(evidence: Evidence) -> bool:
-    """Whether a layer of attention is trained: before a frozen transformer, a prompt alone may be."""
-    names = attention_layers(evidence.facts.layers)
-    roles = [one.role for one in evidence.facts.parameters if any(one.name.startswith(f"{name}.") for name in names)]
-    return bool(names) and (not roles or set(roles) != {"frozen"})

@@ -286,3 +286,16 @@ def test_a_layer_has_died_where_half_of_the_units_that_answered_did(first, last,
     """Some may never answer, as those that read pixels that are always empty."""
     found = evidence(facts=Facts(steps=STEPS), tensors={"dead_units": {"fc": np.r_[first, np.full(STEPS - 1, last)]}})
     assert (died(found) is not None) == is_one
+
+
+@pytest.mark.parametrize(("optimizer", "kind", "late", "is_one"), [
+    ("AdamW", "MultiheadAttention", 0.03, True), ("AdamW", "MultiheadAttention", 0.012, False),
+    ("AdamW", "Linear", 0.03, False), ("SGD", "MultiheadAttention", 0.03, False),
+])  # fmt: skip
+def test_what_attends_takes_small_steps_of_adam(optimizer, kind, late, is_one):
+    """As where the rate of a new head is that of the body, too; the loss falls by a third."""
+    layers = (LayerFacts(name="mix", kind=kind), LayerFacts(name="head", kind="Linear"))
+    facts = with_fields(of_loss(), optimizer=optimizer, layers=layers)
+    updates = np.r_[np.geomspace(0.13, 2 * late, 5), np.full(STEPS - 5, late)]
+    found = evidence(facts=facts, loss=np.geomspace(2.5, 1.6, STEPS), update_ratio=updates)
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
