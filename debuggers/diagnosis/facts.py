@@ -35,11 +35,12 @@ class ParameterFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
 
     ``is_sampled`` is False where nothing is known of its elements: on the meta device, of integers, sparse or not yet
     made, and where some are not finite, as after a first step with gradients of NaN of which only the end is seen.
-    ``role`` says what happens to it: ``frozen`` requires no gradient, or has neither one nor a place in the optimizer
-    that trains others; ``without_gradient`` requires one and never had it; ``lost_gradient`` had one once;
-    ``outside_optimizer`` is in no group of the optimizer; ``unchanged`` has gradients and belongs to the optimizer, but
-    its sampled elements never changed. ``moves`` says that it changes though it is frozen or has no gradient, as those
-    of a momentum encoder, which are averages of trained ones; of a training that was killed it is not known. ``rate``
+    ``role`` says what happens to it: ``frozen`` requires no gradient, has neither one nor a place in the optimizer that
+    trains others, or never moved in a group of the optimizer whose rate is 0; ``without_gradient`` requires one and
+    never had it; ``lost_gradient`` had one once; ``outside_optimizer`` is in no group of the optimizer; ``unchanged``
+    has gradients and belongs to the optimizer, but its sampled elements never changed. ``moves`` says that it changes
+    though it is frozen or has no gradient, as those of a momentum encoder, which are averages of trained ones; of a
+    training that was killed it is not known. ``rate``
     is the name of its learning rate's series, if there are several optimizers. ``likeness`` is known of an
     embedding that requires no gradient and has 64 rows or more: the mean square of the cosines between some of its
     rows, at most ``MOST_ROWS``, times their length, which is 1 of rows that are drawn independently.

@@ -45,6 +45,8 @@ class ParameterRoles:
             without those outside of the optimizer.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
         idle: Those of one of several optimizers that changes none of its own.
+        at_rate_zero: Those that have gradients, had not moved whenever it was looked, and belonged to a group of the
+            optimizer whose rate was 0 then, while others moved.
         not_kept: Those of one of several optimizers whose gradients would have taken too much memory until the step
             ended; they are in none of the others for their gradients.
     """
@@ -56,6 +58,7 @@ class ParameterRoles:
     lost_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
     idle: tuple[str, ...]
+    at_rate_zero: tuple[str, ...]
     not_kept: tuple[str, ...]
 
 
@@ -95,6 +98,8 @@ class ParameterWatch:
         self._movement = WeightMovement()
         self._idle = IdleOptimizers(optimizer, STILL)
         self._moved = False
+        self._resting: set[str] | None = None
+        self._unmoved: set[str] | None = None
         self.farthest = 0.0
         self._late = LateChanges()
         self.changed_late = False
@@ -128,6 +133,8 @@ class ParameterWatch:
         """Compares the weights with what they were, if there were enough steps."""
         if not self.sees_movement:
             return
+        resting = self._at_rate_zero()
+        self._resting = resting if self._resting is None else self._resting & resting
         watched = {name: tensor for name, tensor in self._named().items() if name in self._seen}
         movement = self._movement.compare(watched)
         self._arrivals.push(movement, partial(self._take, self._last_step, self._steps, movement))
@@ -166,6 +173,7 @@ class ParameterWatch:
             FIRST_LOOK, self._steps / 2
         )  # parts that are trained in turn may be without for less
         frozen = [name for name, parameter in named.items() if not parameter.requires_grad]
+        resting = (self._resting or set()) & (self._unmoved or set()) if self._moved else set()
         return ParameterRoles(
             parameters=tuple(named),
             frozen=tuple(frozen),
@@ -180,8 +188,20 @@ class ParameterWatch:
             ),
             outside_optimizer=tuple(outside),
             idle=tuple(name for names in self._idle.names.values() for name in names),
+            at_rate_zero=tuple(name for name in named if name in resting),
             not_kept=not_kept,
         )
+
+    def _at_rate_zero(self) -> set[str]:
+        """Those that are in a group of the optimizer whose rate is 0 now."""
+        groups = [group for one in members_of(self._optimizer) for group in one.param_groups]
+        held = {
+            id(parameter)
+            for group in groups
+            if isinstance(group.get("lr"), int | float) and not group["lr"]  # a tensor may be on a device
+            for parameter in group["params"]
+        }
+        return {name for name, parameter in self._named().items() if id(parameter) in held} if held else set()
 
     def _named(self) -> dict[str, torch.Tensor]:
         return dict(zip(self._parameters.names, self._parameters.tensors, strict=True))
@@ -190,6 +210,8 @@ class ParameterWatch:
         tables = self._sparse_tables()
         moved = {name: norms for name, norms in movement.resolve().items() if name not in tables}
         outside = sorted(set(self.roles().outside_optimizer) & moved.keys())
+        unmoved = {name for name, (change, _) in moved.items() if not change}
+        self._unmoved = unmoved if self._unmoved is None else self._unmoved & unmoved
         mine = [norms for name, norms in moved.items() if name not in outside] or [(0.0, 0.0)]
         change, size = (math.hypot(*column) for column in zip(*mine, strict=True))
         # A parameter that starts at zero has no magnitude of its own to compare with: only all together count.

@@ -31,7 +31,12 @@ class StepMovement:
             return  # a warm-up may begin at zero
         if isinstance(optimizer, torch.optim.LBFGS):
             return  # once it has converged, its steps change nothing
-        chosen = [one for one in trained if one.grad is not None and one.grad.layout is torch.strided]
+        resting = {id(one) for group in optimizer.param_groups if _is_zero(group["lr"]) for one in group["params"]}
+        chosen = [
+            one
+            for one in trained
+            if one.grad is not None and one.grad.layout is torch.strided and id(one) not in resting
+        ]
         stride = max(1, len(chosen) // _WATCHED)
         with quiet_computation("cpu"):
             elements = [(one, sample_elements(one)) for one in chosen[::stride][:_WATCHED]]
@@ -61,3 +66,8 @@ class StepMovement:
                 self._invariants.check("step_changes_weights", step, broken=still)
 
         self._arrivals.push(moved, take)
+
+
+def _is_zero(rate: object) -> bool:
+    """Whether a group's rate is 0, as that of layers that are frozen so; a tensor may be on a device."""
+    return isinstance(rate, int | float) and rate == 0

@@ -48,17 +48,14 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     share = share_of(evidence, names)
     if not names or progress is None:
         return argument
-    argument.advice = (
-        "Unfreeze them if that is not intended: for p in model.parameters(): "
-        "p.requires_grad_(True), before the optimizer is made."
-    )
+    how, argument.advice = _how_frozen(evidence, names)
     matrices = [one.name for one in evidence.facts.parameters if len(one.shape) > 1]
     new = _add_new(argument, evidence, progress, matrices)
     fewest = 0.0 if progress.learnt < HALF and _all_enters_by(evidence, names) else SOME
     if share <= fewest:
         return argument
     fresh = [name for name in fresh_weights(evidence, "frozen") if name in names]
-    text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen"
+    text = f"{some_of(names, 3)}: {share:.0%} of the model are frozen{how}"
     weight_of_still, still = _others_stand(evidence)
     gets_nowhere = progress.learnt < 0.1 and progress.points >= FEWEST_STEPS and not progress.failed
     weight = MODERATE if gets_nowhere else WEAK
@@ -98,6 +95,18 @@ def frozen_parameters(evidence: Evidence) -> Argument:
     if evidence.facts.trained_in_parts:
         argument.against(STRONG, "another session has trained some of them: parts may be trained in turn")
     return argument
+
+
+def _how_frozen(evidence: Evidence, names: Sequence[str]) -> tuple[str, str]:
+    """By what parameters are frozen, where it is not that they require no gradient, and what to do about it."""
+    gradients = evidence.of_tensors("gradient_rms")
+    if any(len(gradients.get(name, ())) for name in names):
+        advice = "Give their group of the optimizer a learning rate above 0 if that is not intended."
+        return " by a learning rate of 0, though they have gradients", advice
+    return "", (
+        "Unfreeze them if that is not intended: for p in model.parameters(): "
+        "p.requires_grad_(True), before the optimizer is made."
+    )
 
 
 def _add_new(argument: Argument, evidence: Evidence, progress: Progress, matrices: Sequence[str]) -> bool:
@@ -189,9 +198,10 @@ def _gradients_ended(evidence: Evidence) -> bool:
 
 
 def _was_trained(evidence: Evidence, name: str) -> bool:
-    """Whether a parameter had gradients in the second half of the steps."""
-    known = evidence.of_tensors("gradient_rms").get(name)
-    return known is not None and len(known) > 0 and 2 * int(known.steps[-1]) > evidence.facts.last_step
+    """Whether a parameter had gradients in the second half of the steps, and was ever changed."""
+    known, updates = (evidence.of_tensors(one).get(name) for one in ("gradient_rms", "parameter_update_ratio"))
+    moved = updates is None or not len(updates) or bool(updates.values.any())
+    return moved and known is not None and len(known) > 0 and 2 * int(known.steps[-1]) > evidence.facts.last_step
 
 
 def _is_little(fresh: float, matrices: float, learnt: float) -> bool:

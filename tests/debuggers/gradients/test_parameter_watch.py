@@ -112,6 +112,27 @@ def test_a_table_of_which_few_rows_are_read_does_not_stand_still():
     assert debugger.watch.roles().idle == ()
 
 
+@pytest.mark.parametrize(("rates", "resting"), [
+    (lambda step: (0.0, 0.1), ("0.weight", "0.bias", "1.weight", "1.bias")), (lambda step: (1e-3, 0.1), ()),
+    (lambda step: (0.0, 0.1) if step < 30 else (0.1, 0.1), ()), (lambda step: (0.1, 0.1) if step < 30 else (0, 0), ()),
+    (lambda step: (0.0, 0.0), ()),
+])  # fmt: skip
+def test_what_never_moves_in_a_group_of_rate_zero_rests_beside_others(rates, resting):
+    """Neither a part that begins late, nor what a schedule ends with."""
+    model = network()
+    optimizer = torch.optim.SGD([{"params": model[:2].parameters()}, {"params": model[2:].parameters()}], lr=0.1)
+
+    def set_rates(step):
+        for group, rate in zip(optimizer.param_groups, rates(step), strict=True):
+            group["lr"] = rate
+
+    debugger, _ = train(model, [optimizer], steps=2 * FIRST_LOOK, before=set_rates)
+    debugger.watch.compare_weights()
+    debugger.findings()
+
+    assert debugger.watch.roles().at_rate_zero == resting
+
+
 def test_a_layer_that_no_optimizer_holds_is_reported():
     model = network()
     debugger, alerts = train(model, [torch.optim.SGD(model[:3].parameters(), lr=0.1)])

@@ -279,6 +279,18 @@ def test_steps_that_change_nothing_are_found():
         assert "step_changes_weights" in observed.kinds()
 
 
+def test_a_group_at_rate_zero_is_frozen_and_its_weights_need_not_change():
+    model = network()
+    optimizer = torch.optim.SGD([{"params": list(model.parameters())[:-2], "lr": 0.0},
+                                 {"params": list(model.parameters())[-2:]}], lr=0.1)  # fmt: skip
+    with Observed(model, optimizer) as observed:
+        train(model, optimizer, steps=30)
+
+        roles = [one.role for one in observed.facts.parameters]
+        assert roles == ["frozen"] * (len(roles) - 2) + ["trained"] * 2
+        assert "step_changes_weights" not in observed.kinds()
+
+
 def test_steps_of_lbfgs_that_has_converged_may_change_nothing():
     layer, rows = nn.Linear(3, 1), torch.randn(16, 3)
     optimizer = torch.optim.LBFGS(layer.parameters(), line_search_fn="strong_wolfe", max_iter=100)

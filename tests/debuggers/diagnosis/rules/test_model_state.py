@@ -62,6 +62,20 @@ def test_what_had_gradients_until_late_was_frozen_behind_its_training(until, is_
     assert ("frozen_parameters" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+@pytest.mark.parametrize(("update", "is_one"), [(0.0, True), (1e-4, False)])
+def test_what_a_rate_of_zero_holds_still_is_frozen_though_it_has_gradients(update, is_one):
+    evidence = of_roles("frozen", "frozen", "trained", falls_to=0.99)
+    names, steps = [f"{place}.weight" for place in range(2)], np.arange(200)
+    tensors = {
+        "gradient_rms": {name: Series(steps, np.ones(200)) for name in names},
+        "parameter_update_ratio": {name: Series(steps, np.full(200, update)) for name in names},
+    }
+    found = diagnose(replace(evidence, tensors=tensors, facts=with_fields(evidence.facts, last_step=199)))
+    causes = [cause for cause in found if cause.code == "frozen_parameters"]
+
+    assert ["learning rate above 0" in cause.advice for cause in causes] == [True] * is_one
+
+
 @pytest.mark.parametrize(("ratio", "first"), [(5e-3, "frozen_parameters"), (5e-6, "learning_rate_too_low")])
 def test_a_body_that_is_frozen_says_little_where_the_others_stand_still_too(ratio, first):
     evidence = of_roles("frozen", "frozen", "trained", falls_to=0.99)
