@@ -40,6 +40,7 @@ def unshuffled_data(evidence: Evidence) -> Argument:
     several, jumping = _between_several(evidence)
     whole_batches = not len(size) or size.values.min() >= 4
     enough = len(between) >= FEWEST and _share_between(evidence) > LITTLE
+    several, jumping = several / _copies(evidence), jumping / _copies(evidence)
     if whole_batches and enough and several > GROUPED and not _are_choices(evidence, jumping):
         ratio = between.last
         weight = STRONG if ratio < 2 * GROUPED else CERTAIN
@@ -69,6 +70,12 @@ def unshuffled_data(evidence: Evidence) -> Argument:
         "Shuffle: DataLoader(..., shuffle=True), or permute the rows once before they are cut into batches."
     )
     return argument
+
+
+def _copies(evidence: Evidence) -> float:
+    """How often each row of a batch comes in it: its mean varies as that of so many times fewer rows does."""
+    same, size = evidence["inputs/duplicates"].finite.median(0.0), evidence["inputs/batch_size"].median()
+    return 1 / max(1 - same, 1 / size)
 
 
 def _are_compared_as_values(evidence: Evidence) -> bool:

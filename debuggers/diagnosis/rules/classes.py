@@ -118,10 +118,12 @@ def class_imbalance(evidence: Evidence) -> Argument:
     Where each row has several labels, the classes are whether one applies. Most do not, by nature: then it takes 30
     times, and a model that predicts hardly any at all. A weight of positive targets makes them as frequent as it is
     large, or rarer if it is below 1. Where no class has half of the rows, as in a long tail, the rarest one has to have
-    a handful of rows.
+    a handful of rows. Nothing is said where a class counts for nothing, as padding: it may be the most frequent.
     """
     argument = Argument("class_imbalance")
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
+    if evidence.facts.loss is not None and evidence.facts.loss.ignored is not None:
+        return argument
     if are_drawn(evidence) or not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
     most, least = shares = _shares(evidence)

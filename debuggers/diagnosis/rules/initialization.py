@@ -29,6 +29,11 @@ LARGEST_GAIN = 5 / 3
 """The largest that torch recommends for one of its activations, that of tanh."""
 NEARLY_ALL = 0.9
 """Share of a model's elements in weights that are too large, from which one setting has made them so."""
+SMALL_GAIN = 0.4
+"""Standard deviation of weights times √fan_in below which a layer makes less of its inputs than with a usual start:
+PyTorch's have 0.58."""
+FADES = 0.01
+"""Ratio of what rows differ by behind the last layer to that behind the first, below which hardly any of it is left."""
 FAR_OFF = 10.0
 """Times the size of targets from which first outputs are far off them."""
 OFF = 5.0
@@ -50,6 +55,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
     normalised = any("Norm" in layer.kind for layer in facts.layers)
     wrong = _add_first_values(argument, evidence)
     _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
+    _add_fading(argument, evidence, normalised=normalised)
     _add_reach(argument, evidence)
     loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
     if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
@@ -215,6 +221,32 @@ def _add_gain_of_all(argument: Argument, facts: Facts) -> None:
             MODERATE,
             f"the standard deviations of {len(large)} of {len(known)} weights times √fan_in are "
             f"{min(large.values()):.2g} and more at first",
+        )
+
+
+def _add_fading(argument: Argument, evidence: Evidence, *, normalised: bool) -> None:
+    """Weights that are nearly all too small, each by not enough to be told alone: what rows differ by fades.
+
+    Biases keep outputs at their size, and gradients need not fall as far: the loss stays at that of a constant output.
+    """
+    sizes = {one.name: float(np.prod(one.shape)) for one in evidence.facts.parameters}
+    known = gains(evidence.facts)
+    small = {name: gain for name, gain in known.items() if gain < SMALL_GAIN}
+    spread = [series.finite.first for series in evidence.of_tensors("output_batch_std").values() if len(series.finite)]
+    if (
+        normalised
+        or len(small) < 3
+        or sum(map(sizes.__getitem__, small)) < NEARLY_ALL * sum(map(sizes.__getitem__, known))
+    ):
+        return
+    if len(spread) > 2 and 0 <= spread[-1] < FADES * spread[0]:
+        argument.add(
+            MODERATE,
+            f"the standard deviations of {len(small)} of {len(known)} weights times √fan_in are "
+            f"{max(small.values()):.2g} and less at first, and what rows differ by shrinks from {spread[0]:.2g} to "
+            f"{spread[-1]:.2g} on the way through the layers",
+            since=0,
+            where=list(small)[:5],
         )
 
 

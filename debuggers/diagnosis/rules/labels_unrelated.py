@@ -51,7 +51,8 @@ MANY = 16
 HOLDS = 0.995
 """Share of a constant output's loss below which a validation that stays there says that something was learnt."""
 HALF = 0.5
-"""Share of what there is to learn, below which it may be the means alone."""
+"""Share of what there is to learn, below which it may be the means alone; and of twice the most frequent class, below
+which there are many."""
 
 
 def _stays_near(evidence: Evidence, floor: float) -> bool:
@@ -170,7 +171,9 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
             f"{'no' if strong else 'no more than'} chance",
         )
     elif len(accuracy) >= FEWEST and len(top):
-        if (hit := hits(evidence)) is not None:
+        # Some of many classes are known by heart long before the loss shows it.
+        by_heart = seen is not None and seen.each > FEW_VISITS
+        if (hit := hits(evidence)) is not None and not (by_heart and hit[0] < 2 * hit[1] < HALF):
             argument.against(STRONG, f"the accuracy is {hit[0]:.0%}, above the {hit[1]:.0%} of the most frequent class")
         elif (ordered := ordered_classes(evidence)) is not None and (seen is None or seen.each <= FEW_VISITS):
             argument.against(STRONG, f"outputs go with the two classes: their correlation is {ordered:.2f}, no chance")

@@ -258,7 +258,15 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     argument = Argument("shape_broadcast")
     loss = evidence.facts.loss
     shown = None if loss is None else next((part for part in loss.parts if part.broadcast), loss)
-    if shown is not None and shown.broadcast and not _are_samples(shown) and not _are_levels(shown):
+    argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
+    if shown is not None and shown.broadcast and shown.kind in ("nll", "cross_entropy"):
+        argument.add(
+            CERTAIN,
+            f"the losses of {shown.targets_shape[0] if shown.targets_shape else 'all'} rows and what multiplies them "
+            "are broadcast to one another: the loss of every row meets the weight of every row",
+        )
+        argument.advice = "Give both one shape: weights.squeeze(-1)."
+    elif shown is not None and shown.broadcast and not _are_samples(shown) and not _are_levels(shown):
         size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
         argument.add(
             CERTAIN,
@@ -277,7 +285,6 @@ def shape_broadcast(evidence: Evidence) -> Argument:
         ours, theirs = tuple(outputs.shape), tuple(targets.shape)
         if loss.kind in OF_VALUES and sorted((ours, theirs), key=len) == [ours[:1], (*ours[:1], 1)]:
             argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
-    argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
     return argument
 
 

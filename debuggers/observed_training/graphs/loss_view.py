@@ -204,7 +204,13 @@ def _is_spread(node: Any, shape: tuple[int, ...], outputs: Container[int]) -> bo
 
 
 def _is_paired(term: Term) -> bool:
-    return bool(term.paired) and term.kind not in ("nll", "cross_entropy")
+    """Whether each element meets each of a constant; of classes, only where these are the losses of whole rows.
+
+    Scores that are compared in pairs before a softmax may be meant so.
+    """
+    if term.kind in ("nll", "cross_entropy"):
+        return len(term.paired) == 1 and operator(term.comparison).startswith("NllLoss")
+    return bool(term.paired)
 
 
 def _unexpanded(tensor: torch.Tensor) -> torch.Tensor:

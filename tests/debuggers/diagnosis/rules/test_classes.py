@@ -220,3 +220,15 @@ def test_a_model_that_finds_the_rare_class_at_last_is_not_outweighed(at_last, is
     loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(256, 4))
     causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
     assert ("class_imbalance" in [cause.code for cause in causes]) == is_one
+
+
+@pytest.mark.parametrize(("ignored", "is_one"), [(None, True), (0, False)])
+def test_padding_that_counts_for_nothing_may_be_the_most_frequent_class(ignored, is_one):
+    signals = {
+        "loss": np.geomspace(0.7, 0.4, STEPS), "targets/top_share_so_far": 0.9, "top_predicted_share": 0.99,
+        "targets/rarest_share_so_far": 0.05, "targets/classes_so_far": 4.0, "minority_accuracy": 0.1,
+    }  # fmt: skip
+    series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
+    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(256, 4), ignored=ignored)
+    causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
+    assert ("class_imbalance" in [cause.code for cause in causes]) == is_one

@@ -302,3 +302,22 @@ def test_sines_behind_the_first_that_turn_more_than_half_a_period_are_a_wrong_st
         told = {"validation/loss": Series(STEPS[-len(validated) :], np.array(validated))}
         found = replace(found, series=found.series | told)
     assert ("poor_initialization" in [cause.code for cause in diagnose(found)[:1]]) == is_one
+
+
+@pytest.mark.parametrize(("std", "kept", "last", "is_one"), [
+    (0.02, 5e-3, 2.28, True), (0.05, 5e-3, 2.28, False), (0.02, 2e-2, 2.28, False), (0.02, 5e-3, 0.2, False),
+])  # fmt: skip
+def test_small_weights_of_all_layers_leave_nothing_of_what_rows_differ_by(std, kept, last, is_one):
+    """Each of them is within what a usual start may be, and biases keep outputs at their size."""
+    names = [f"{place}" for place in range(4)]
+    facts = Facts(
+        steps=COUNT, loss=LossFacts(kind="cross_entropy", reduction="mean"),
+        parameters=tuple(ParameterFacts(name=f"{name}.weight", shape=(100, 100), std=std) for name in names),
+        layers=tuple(LayerFacts(name=name, kind="Linear") for name in names),
+    )  # fmt: skip
+    spread = {name: np.full(COUNT, 0.1 * kept ** (place / 3)) for place, name in enumerate(names)}
+    found = evidence(
+        facts=facts, loss=np.linspace(2.3, last, COUNT), baseline_loss=np.full(COUNT, 2.3),
+        update_ratio=np.full(COUNT, 5e-3), tensors={"output_batch_std": spread},
+    )  # fmt: skip
+    assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one

@@ -187,3 +187,15 @@ def test_shares_of_classes_that_are_nearly_equal_leave_the_loss_of_equal_scores(
     facts = Facts(steps=STEPS, loss=kind, targets=BatchFacts(shape=(64, 10), dtype="float32"))
     causes = [cause.code for cause in diagnose(Evidence(series=series, facts=facts))]
     assert ("labels_unrelated" in causes) == is_one
+
+
+@pytest.mark.parametrize(("accuracy", "top", "each", "is_one"), [
+    (0.18, 0.12, 8.0, True), (0.18, 0.12, 2.0, False), (0.3, 0.12, 8.0, False), (0.62, 0.5, 8.0, False),
+])  # fmt: skip
+def test_some_of_many_classes_are_known_by_heart_before_the_loss_shows_it(accuracy, top, each, is_one):
+    """Where rows have come often. Of two classes, a weak signal may be all there is."""
+    signals = {"baseline_loss": 2.3, "update_ratio": 0.02, "outputs__batch_std": 0.3, "gradient_cosine": 0.0,
+               "accuracy": accuracy, "targets__top_share_so_far": top, "targets__classes_so_far": 10.0,
+               "inputs__batch_size": 64.0, "inputs__repeated_rows": 1.0,
+               "inputs__rows_so_far": 64 * STEPS / each}  # fmt: skip
+    assert ("labels_unrelated" in codes(np.full(STEPS, 2.3) + NOISE, **signals)) == is_one

@@ -313,3 +313,10 @@ def test_distances_without_a_minus_are_a_flipped_sign_unless_the_farthest_comes_
         facts=of_loss(distances=distances), loss=np.geomspace(2.3, last, STEPS), baseline_loss=np.full(STEPS, 2.3)
     )
     assert ([cause.code for cause in diagnose(found)] == ["flipped_loss_sign"]) == is_one
+
+
+def test_losses_of_rows_that_are_broadcast_with_weights_are_told_as_such():
+    facts = of_loss(broadcast=True, weighted=True, outputs_shape=(32, 3), targets_shape=(32,))
+    (cause,) = diagnose(evidence(facts=facts))
+    assert (cause.code, "losses of 32 rows" in cause.evidence[0]) == ("shape_broadcast", True)
+    assert "weights.squeeze(-1)" in cause.advice

@@ -38,6 +38,13 @@ def test_pairs_of_every_output_with_every_target_are_told_in_any_formula():
         assert not viewed(lambda o, loss_of=loss_of: loss_of(o, VALUES), units=1).facts.broadcast
 
 
+@pytest.mark.parametrize("weights", [torch.ones(ROWS, 1), torch.ones(ROWS)])
+def test_the_loss_of_each_row_meets_the_weight_of_each_row(weights):
+    facts = viewed(lambda o: (weights * functional.cross_entropy(o, CLASS, reduction="none")).mean()).facts
+
+    assert (facts.kind, facts.broadcast) == ("cross_entropy", weights.ndim == 2)
+
+
 @pytest.mark.parametrize(
     "loss_of",
     [
