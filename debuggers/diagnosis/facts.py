@@ -124,6 +124,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         weighted: Whether classes or single elements have weights of their own.
         positive_weight: What binary cross entropy multiplies the term of a positive target with, where that is one
             number on the host: its ``pos_weight``.
+        class_weight_ratio: How many times as much the class with the largest weight of a cross entropy counts as that
+            with the smallest; 1 where classes have no weights, or where they are not known.
+        class_weights_follow: The correlation of these weights with how often each class is among a batch's targets.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
         ignored: The class index that counts for nothing; None for torch's default, -100.
         classes_grow: Whether a cross entropy comes to have many more classes than at first, as one over a queue of keys
@@ -153,6 +156,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     penalized: bool = False
     weighted: bool = False
     positive_weight: float = 1.0
+    class_weight_ratio: float = 1.0
+    class_weights_follow: float = 0.0
     limit: float = 1.0
     ignored: int | None = None
     classes_grow: bool = False

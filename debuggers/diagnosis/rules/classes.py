@@ -19,6 +19,10 @@ NOT_LEARNT = 0.2
 """Share of the loss of a uniform guess above which a constant is not learnt, and half as far below which nothing is."""
 IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
+EQUALLY = 3.0
+"""The same up to which classes come about equally often."""
+FOLLOWS = 0.5
+"""Correlation of weights with how often classes come from which they rise with it."""
 FINDS = 0.7
 """Share of the rows of the other classes from which a model that predicts them finds them."""
 FAR_RARER = 30.0
@@ -124,6 +128,10 @@ def class_imbalance(evidence: Evidence) -> Argument:
     top, rare = evidence["targets/top_share_so_far"], evidence["targets/rarest_share_so_far"]
     if evidence.facts.loss is not None and evidence.facts.loss.ignored is not None:
         return argument
+    if (weighed := _weighed_apart(evidence)) is not None:
+        argument.add(0.6, weighed, since=int(top.steps[0]))
+        argument.advice = "Weigh classes by 1 / how often they come, or give none a weight."
+        return argument
     if are_drawn(evidence) or not len(top) or not len(rare) or 1.0 in evidence["targets/classes_so_far"].values[-1:]:
         return argument
     most, least = shares = _shares(evidence)
@@ -161,6 +169,28 @@ def class_imbalance(evidence: Evidence) -> Argument:
             f"pos_weight: {weight:g} → {shares[0] / shares[1]:.2g}, negatives over positives; or leave it out."
         )
     return argument
+
+
+def _weighed_apart(evidence: Evidence) -> str | None:
+    """What to say of weights that make classes count unlike each other, or more so; None of others.
+
+    Weights are there to make up for how often classes come: those of classes that come equally often are equal, and
+    where some are rare, it is these that count more.
+    """
+    loss, most, least = evidence.facts.loss, *_shares(evidence)
+    if loss is None or not least > 0:
+        return None
+    equally = most <= EQUALLY * least  # then a class that errors cost more of may count some more
+    if loss.class_weight_ratio < (FAR_RARER if equally else IMBALANCE):
+        return None
+    if not equally and loss.class_weights_follow < FOLLOWS:
+        return None
+    often = f"{most:.0%} of the targets, the rarest {least:.1%}"
+    return (
+        f"a class counts up to {loss.class_weight_ratio:.0f} times as much as another, "
+        + ("though all come about equally often: " if equally else "the more the more often it comes: ")
+        + f"the most frequent has {often}"
+    )
 
 
 def _weigh_predictions(argument: Argument, evidence: Evidence, most: float, least: float, *, has_a_tail: bool) -> None:

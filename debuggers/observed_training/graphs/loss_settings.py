@@ -1,7 +1,9 @@
 """What a loss of torch's own was told beside outputs and targets, as its graph has kept it."""
 
+from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs.loss_term import Term
-from debuggers.signals.batch_statistics import IGNORED
+from debuggers.signals.batch_statistics import IGNORED, MOST_CLASSES
+from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
 from debuggers.torch_internals.graph_nodes import constant_operand, number_on_host, operator
 
@@ -16,6 +18,32 @@ def positive_weight_of(term: Term) -> float:
     """The weight of positive targets; 1 where there is none, or several, or where it lies on a device."""
     weight = None if term.comparison is None else number_on_host(saved_value(term.comparison, "pos_weight"))
     return 1.0 if weight is None else weight
+
+
+def class_weights_of(term: Term) -> tuple[float, float]:
+    """The ratio of the largest weight of a class to the smallest, and its correlation with how often classes come.
+
+    How often they are among the batch's targets. 1 and 0 where classes have no weights, or where they lie on a device; weights of zero leave classes out.
+    """
+    node = term.comparison
+    if node is None or not operator(node).startswith("NllLoss"):
+        return 1.0, 0.0
+    weights, targets = saved_value(node, "weight"), saved_value(node, "target")
+    if weights is None or targets is None or not (weights.is_cpu and targets.is_cpu):
+        return 1.0, 0.0
+    with quiet_computation("cpu"):
+        counts = weights > 0
+        if weights.numel() > MOST_CLASSES or int(counts.count_nonzero()) < 2:
+            return 1.0, 0.0
+        known = targets.reshape(-1)
+        known = known[(known >= 0) & (known < weights.numel())]
+        often = torch.bincount(known, minlength=weights.numel())[counts].double()
+        kept = weights[counts].double()
+        ratio = float(kept.amax() / kept.amin())
+        together = torch.stack([kept - kept.mean(), often - often.mean()])
+        spread = together.square().sum(1).sqrt().prod()
+        related = float(together.prod(0).sum() / spread) if float(spread) > 0 else 0.0
+    return ratio, related
 
 
 def limit_of(term: Term) -> float:

@@ -14,6 +14,7 @@ from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
 from debuggers.observed_training.graphs.loss_formulas import has_minus
 from debuggers.observed_training.graphs.loss_settings import (
+    class_weights_of,
     has_weights,
     ignored_of,
     limit_of,
@@ -159,6 +160,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         softmax_dim, scattered = other_softmax_dim(term.comparison), shape_before_scattering(term.comparison)
         if softmax_dim is None:
             outputs_shape = shape_by_classes(term.comparison, outputs_shape)
+    ratio, follow = class_weights_of(term)
     squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES else ("", 0.0)
     facts = LossFacts(
         kind=term.kind,
@@ -181,6 +183,8 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         broadcast=broadcast,
         weighted=term.weighted or has_weights(term),
         positive_weight=positive_weight_of(term),
+        class_weight_ratio=ratio,
+        class_weights_follow=follow,
         limit=limit_of(term),
         ignored=ignored_of(term),
     )

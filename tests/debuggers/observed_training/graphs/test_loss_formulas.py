@@ -147,3 +147,17 @@ def test_pairs_that_a_constant_has_itself_are_meant_so():
     at_risk = (VALUES[:, 0] >= VALUES).float()
     facts = viewed(lambda o: -(o[:, 0] - (at_risk * o[:, 0].exp()).sum(1).log()).mean(), units=1).facts
     assert not facts.broadcast
+
+
+@pytest.mark.parametrize(("weights", "ratio", "sign"), [
+    (None, 1.0, 0), ([1.0, 1.0, 4.0], 4.0, 1), ([4.0, 4.0, 1.0], 4.0, -1), ([0.0, 2.0, 2.0], 1.0, 0),
+    ([0.0, 0.0, 2.0], 1.0, 0),
+])  # fmt: skip
+def test_weights_of_classes_are_known_beside_how_often_these_come(weights, ratio, sign):
+    """Of six targets, three are of the last class; one left out counts for nothing."""
+    targets = torch.tensor([0, 1, 2, 2, 2, -100])
+    given = None if weights is None else torch.tensor(weights)
+    facts = viewed(lambda o: functional.cross_entropy(o, targets, weight=given)).facts
+
+    assert facts.class_weight_ratio == pytest.approx(ratio)
+    assert (facts.class_weights_follow > 0.1) - (facts.class_weights_follow < -0.1) == sign
