@@ -95,6 +95,10 @@ OF_A_STEP: Final = (
         "share, of the rows that equal an earlier one of at most 256, that have the target of such a one",
     ),
     Signal("inputs/top_row_share", "share of the batch's rows that equal the most frequent one of it"),
+    Signal("inputs/one_value", "the number that all of one of several inputs are; NaN where none is but one number"),
+    Signal("inputs/one_value_at", "which of the inputs that is, from 0"),
+    Signal("inputs/one_value_width", "length of its last dimension"),
+    Signal("inputs/one_value_apart", "1 where that input is as long as no other one, in any dimension but the batch's"),
     Signal(
         "evaluation/entropy",
         "mean entropy of the classes' probabilities, in nats, in the first call after a step that needs no gradients",

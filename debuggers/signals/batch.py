@@ -25,6 +25,7 @@ from debuggers.signals.duplicate_rows import compare_duplicates
 from debuggers.signals.evaluations import EvaluationSignals
 from debuggers.signals.sampling import usable, with_sign
 from debuggers.signals.signal_log import SignalLog
+from debuggers.signals.single_values import SingleValues
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 
@@ -100,6 +101,7 @@ class BatchSignals:
             self._seen.compared = [*self._seen.compared, goals][:MOST_COMPARED]
             if self._seen.columns is not None:  # of a later pass of the step, as of a micro-batch
                 return
+        self._seen.singles.see_outputs(outputs)
         if outputs is not None and (output := _first_output(outputs)) is not None:
             if told or not self._seen.outputs:
                 with quiet_computation(output.device.type):
@@ -114,9 +116,13 @@ class BatchSignals:
     def drop(self, *, inputs: bool = False, outputs: bool = False) -> None:
         """Drops inputs or outputs of the coming step that were found by themselves and are not the batch's."""
         if inputs:
-            self._seen.inputs, self._seen.batch_size = {}, None
+            self._seen.inputs, self._seen.batch_size, self._seen.singles = {}, None, SingleValues()
         if outputs:
             self._seen.outputs, self._seen.held, self._seen.agreement = {}, None, {}
+
+    def see_further(self, inputs: Any) -> None:
+        """Takes what a further pass of the step is given: an input may be one number in the first alone."""
+        self._seen.singles.see_further(inputs)
 
     def add_non_finite(self, count: int) -> None:
         """Adds NaN and infinite values of another call since the last step, of which nothing else was looked at."""
@@ -128,6 +134,7 @@ class BatchSignals:
         values = (
             self._seen.inputs | self._seen.outputs | self._seen.targets | self._seen.agreement | self._seen.ordering
         )
+        values |= self._seen.singles.statistics()
         self._add_others(values)
         if self._seen.columns is not None:
             values |= {"rows": self._seen.columns.rows, "columns": self._seen.columns.sums}
@@ -180,6 +187,7 @@ class BatchSignals:
         if tensors:
             with quiet_computation(tensors[0].device.type):
                 self._seen.inputs = input_statistics(tensors)
+                self._seen.singles = SingleValues(tensors)
             size = self._seen.inputs.get("inputs/batch_size")
             self._seen.batch_size = int(size) if isinstance(size, float) else None
 
@@ -276,6 +284,7 @@ class _Seen:
     """What was seen of the batch of one step."""
 
     inputs: Statistics = field(default_factory=dict)
+    singles: SingleValues = field(default_factory=SingleValues)
     outputs: Statistics = field(default_factory=dict)
     targets: Statistics = field(default_factory=dict)
     columns: TargetColumns | None = None

@@ -98,6 +98,7 @@ class ModelPasses:
             if self._training is not None:
                 is_batch = shape is not None and follows_single_row(self._shape, shape)
                 if not is_batch and (self._training or not module.training):
+                    self._batch.see_further((args, kwargs))
                     return
                 self._batch.forget()
             self._training, self._shape, self.is_taken = module.training, shape, True

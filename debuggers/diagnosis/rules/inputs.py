@@ -8,6 +8,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.initial_weights import entering_first_layer
 from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.labels import are_drawn
+from debuggers.diagnosis.derived.lost_inputs import lost_input
 from debuggers.diagnosis.derived.updates import threw_weights
 from debuggers.diagnosis.derived.visits import MOSTLY_EQUAL
 from debuggers.diagnosis.evidence import Evidence
@@ -62,7 +63,10 @@ def _broken_by_weights(evidence: Evidence) -> int | None:
 
 
 def inputs_constant(evidence: Evidence) -> Argument:
-    """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch."""
+    """The rows of every sampled batch are equal, or nearly all of them: no feature varies over the batch.
+
+    Or one of several inputs is the same number throughout.
+    """
     argument = Argument("inputs_constant")
     finite = evidence["inputs/std"]  # NaN is no number that all are
     if are_drawn(evidence):
@@ -86,6 +90,8 @@ def inputs_constant(evidence: Evidence) -> Argument:
         _add_one_value(argument, evidence)
     if several and argument.cause is None:
         _add_top_row(argument, evidence)
+    if argument.cause is None:
+        _add_lost_input(argument, evidence)
     argument.advice = (
         "Look at a batch as the model gets it: a wrong column, index, mask or a division by 255 of integers."
     )
@@ -103,6 +109,19 @@ def _add_one_value(argument: Argument, evidence: Evidence) -> None:
         argument.add(
             CERTAIN, f"all inputs are {value:g}, in each of {len(least)} sampled batches", since=int(least.steps[0])
         )
+
+
+def _add_lost_input(argument: Argument, evidence: Evidence) -> None:
+    """One input beside others that tells rows apart in no step: what nearly all is learnt without is not missed."""
+    lost, progress = lost_input(evidence), progress_of(evidence)
+    if lost is None:
+        return
+    text = f"input {lost.position + 1} of the model is {lost.value:g} throughout, in each of {lost.steps} sampled steps"
+    if lost.reader:
+        text += f": the weights of {lost.reader} get no gradient, though its bias does"
+    argument.add(STRONG, text, since=lost.since, where=[lost.reader] if lost.reader else [])
+    if progress is not None and not progress.failed and progress.learnt > 0.9:
+        argument.against(STRONG, f"the loss fell by {progress.fell:.0%} without it")
 
 
 def _add_top_row(argument: Argument, evidence: Evidence) -> None:
