@@ -23,7 +23,8 @@ def positive_weight_of(term: Term) -> float:
 def class_weights_of(term: Term) -> tuple[float, float]:
     """The ratio of the largest weight of a class to the smallest, and its correlation with how often classes come.
 
-    How often they are among the batch's targets. 1 and 0 where classes have no weights, or where they lie on a device; weights of zero leave classes out.
+    How often they are among the batch's targets. 1 and 0 where classes have no weights, or where they lie on a device;
+    weights of zero leave classes out.
     """
     node = term.comparison
     if node is None or not operator(node).startswith("NllLoss"):
