@@ -129,6 +129,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         class_weights_follow: The correlation of these weights with how often each class is among a batch's targets.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
         ignored: The class index that counts for nothing; None for torch's default, -100.
+        smoothing: The share of each target that a cross entropy's label smoothing spreads over all classes.
+        confidence_penalty: Times the cross entropy that the negative entropy of the same probabilities is added to it
+            (Pereyra et al. 2017); 0 for none, and where it is not known.
         classes_grow: Whether a cross entropy comes to have many more classes than at first, as one over a queue of keys
             that fills (He et al. 2020): it rises with them.
         parts: What it shows of one term of each kind, if there are several kinds.
@@ -160,6 +163,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     class_weights_follow: float = 0.0
     limit: float = 1.0
     ignored: int | None = None
+    smoothing: float = 0.0
+    confidence_penalty: float = 0.0
     classes_grow: bool = False
     parts: tuple["LossFacts", ...] = ()
 

@@ -35,6 +35,7 @@ class KnownLosses:
         self._looked_at = self._left_out = 0
         self._was_mixed = False
         self._classes, self._varies = (0, 0), False
+        self._blur: tuple[float, float] | None = None
 
     def see(self, view: LossView, outputs: torch.Tensor | None, scale: float) -> LossView:
         """Takes a loss, and returns it without the loss scale, and with the targets that follow from the outputs."""
@@ -45,13 +46,22 @@ class KnownLosses:
             first, most = self._classes
             self._varies |= shape[1] < most
             self._classes = first or shape[1], max(most, shape[1])
+        facts = self._without_blur(view.facts)
         if len(self._counts) < LOOKS:
-            self._counts[view.facts] += 1
+            self._counts[facts] += 1
             usual = self.usual
             self.factor = 1.0 if usual is None else usual.factor
         if view.targets is not None:
             self.see_targets(view.targets)
         return view
+
+    def _without_blur(self, facts: LossFacts) -> LossFacts:
+        """Keeps label smoothing and confidence penalty apart: of those that a schedule changes, none is usual."""
+        if facts.kind != "cross_entropy":
+            return facts
+        blur = facts.smoothing, facts.confidence_penalty
+        self._blur = blur if self._blur in (None, blur) else (0.0, 0.0)
+        return with_fields(facts, smoothing=0.0, confidence_penalty=0.0) if any(blur) else facts
 
     def choose(self, view: LossView, *, mixed: bool, gives_back: bool) -> LossView | None:
         """Returns what is to be looked at of a loss; None for one that may be another model's.
@@ -92,6 +102,8 @@ class KnownLosses:
         """The most frequent loss of a known kind, else the most frequent one; None before any was seen."""
         ordered = [facts for facts, _ in self._counts.most_common()]
         found = next((facts for facts in ordered if facts.kind), ordered[0] if ordered else None)
+        if found is not None and found.kind == "cross_entropy" and self._blur and any(self._blur):
+            found = with_fields(found, smoothing=self._blur[0], confidence_penalty=self._blur[1])
         first, most = self._classes
         grow = most > GROW * first and not self._varies  # of heads in turn, or lists of any length, they fall again
         return with_fields(found, classes_grow=True) if found is not None and grow else found

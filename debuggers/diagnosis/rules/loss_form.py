@@ -57,7 +57,8 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         argument.add(0.85, "the cosine similarity of outputs and constants is minimised, and drawn to nothing else")
     if any(one.negated and one.kind == "overlap" and _counts_classes(evidence, one) for one in (loss, *loss.parts)):
         argument.add(CERTAIN, "the share in which outputs and targets overlap is minimised: 1 minus it is the loss")
-    if loss.kind in NEVER_NEGATIVE and not loss.negated and len(series) and series.last < -1e-6:
+    may_fall = not loss.confidence_penalty  # an entropy that is taken away has no end at zero
+    if loss.kind in NEVER_NEGATIVE and may_fall and not loss.negated and len(series) and series.last < -1e-6:
         reached = evidence["targets/max"].finite
         if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
             argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.last:.3g}")

@@ -10,6 +10,7 @@ from debuggers.diagnosis.derived.other_terms import (
     add_held_weights,
     add_other_term,
 )
+from debuggers.diagnosis.derived.outweighed import add_blurred_targets, outweighing_term
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.relation import FEWEST, is_by_chance
 from debuggers.diagnosis.derived.roles import trained_matrices
@@ -55,8 +56,9 @@ def over_regularized(evidence: Evidence) -> Argument:
     strength = max((float(value) for value in decay if isinstance(value, (int, float))), default=0.0)
     if progress is None:  # a loss that pulls outputs to zero shrinks weights, too
         return argument
+    outweighs = outweighing_term(evidence, progress)
     if len(norm) >= 5 and (strength or not _is_one_layer(evidence) or _gives_back(evidence, progress)):
-        _add_shrinking(argument, evidence, progress, strength)
+        _add_shrinking(argument, evidence, progress, strength, whole=not outweighs)
     _add_pull(argument, evidence, strength)
     decays = _decay(evidence)
     if decays > SHRINKS and not progress.failed and progress.learnt < 0.6:
@@ -73,6 +75,10 @@ def over_regularized(evidence: Evidence) -> Argument:
     add_constant_outputs(argument, evidence)
     add_empty_code(argument, evidence, progress)
     add_held_weights(argument, evidence)
+    add_blurred_targets(argument, evidence)
+    if outweighs:
+        argument.add(0.6, outweighs, since=int(evidence["loss"].steps[0]))
+        argument.advice = argument.advice or "Weigh the other term of the loss by far less."
     if not drops:
         _weigh_validation(argument, evidence, progress)
     if strength >= 0.1 and argument.cause is None and _gets_nowhere(progress):
@@ -107,8 +113,11 @@ def _weigh_validation(argument: Argument, evidence: Evidence, progress: Progress
         )
 
 
-def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, strength: float) -> None:
-    """Weights that shrink from step to step, and what of the losses and outputs says whether that does harm."""
+def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, strength: float, *, whole: bool) -> None:
+    """Weights that shrink from step to step, and what of the losses and outputs says whether that does harm.
+
+    That the whole loss fell speaks against it, if what fell is not a penalty that outweighs the rest.
+    """
     norm, gets_nowhere = evidence["weight_norm"].finite, _gets_nowhere(progress)
     lowest = int(norm.values.argmin())
     shrunk = float(norm.values[lowest]) / max(norm.first, 1e-30)
@@ -133,7 +142,7 @@ def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, s
             argument.add(MODERATE, f"the loss rises from {progress.lowest:.3g} to {progress.last:.3g} as they do")
         elif strength and (held := _held_against(evidence, progress)):
             argument.add(MODERATE, held)
-        elif progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence)):
+        elif whole and (progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence))):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
         if gets_nowhere and not strength and _is_alone(evidence) and is_by_chance(evidence):
             argument.against(STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant")

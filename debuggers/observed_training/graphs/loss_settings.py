@@ -1,11 +1,15 @@
-"""What a loss of torch's own was told beside outputs and targets, as its graph has kept it."""
+"""What a loss was told beside outputs and targets, as its graph has kept it."""
+
+import math
+from typing import Any
 
 from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.observed_training.graphs.loss_formulas import log_probabilities
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.signals.batch_statistics import IGNORED, MOST_CLASSES
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import saved_value
-from debuggers.torch_internals.graph_nodes import constant_operand, number_on_host, operator
+from debuggers.torch_internals.graph_nodes import constant_operand, number_on_host, operands, operator, shape_of
 
 
 def has_weights(term: Term) -> bool:
@@ -70,3 +74,52 @@ def ignored_of(term: Term) -> int | None:
         return None
     index = value - (1 << 64) if value >= 1 << 63 else value  # torch shows it as an unsigned number
     return None if index == IGNORED else index
+
+
+def smoothing_of(known: Term, other: Term, factor: float) -> float:
+    """The share of each target that label smoothing spreads over all classes; 0 where the terms do not tell.
+
+    What a cross entropy keeps, and the share that goes to the mean of all log-probabilities, or to their sum in equal
+    parts as in torch's own, come to the factor of the whole.
+    """
+    names = [operator(node) for node in other.nodes]
+    if not factor or names.count("LogSoftmax") != 1 or "Mul" not in names:
+        return 0.0
+    place = names.index("LogSoftmax")
+    if operands(other.nodes[place])[:1] != [known.outputs]:
+        return 0.0
+    above = [node for node, name in zip(other.nodes[:place], names, strict=False) if name == "Mul"]
+    given, shape = number_on_host(constant_operand(above[-1])) if above else None, shape_of(known.outputs)
+    share, classes = 1 - abs(known.factor / factor), shape[1] if len(shape) > 1 else 0
+    if given is None or not 0 < share <= 1:
+        return 0.0
+    return share if any(math.isclose(share, given * times, rel_tol=1e-3) for times in (1, classes)) else 0.0
+
+
+def confidence_penalty(known: Term, other: Term) -> float:
+    """Times a cross entropy that another term is the negative entropy of the same probabilities; 0 for other terms.
+
+    Both are means over rows, and the entropy is a sum over classes.
+    """
+    node, above = (other.nodes[-1], other.nodes[-2]) if len(other.nodes) > 1 else (None, None)
+    if known.kind != "cross_entropy" or other.kind or node is None or operator(node) != "Mul" or not known.factor:
+        return 0.0
+    if operator(above) != "Sum" or not known.reduction == other.reduction == "mean":
+        return 0.0
+    sides = operands(node)
+    if len(sides) != 2:
+        return 0.0
+    for probabilities, logarithm in (sides, sides[::-1]):
+        if operator(logarithm) == "Clamp":  # as in the entropy of torch's own categorical distribution
+            logarithm = operands(logarithm)[0]
+        if log_probabilities(logarithm) is known.outputs and _is_softmax(probabilities, known.outputs):
+            return other.factor / known.factor
+    return 0.0
+
+
+def _is_softmax(node: Any, logits: Any) -> bool:
+    """Whether a node is the softmax of logits, or the exponential of their log-softmax."""
+    inner = operands(node)
+    if operator(node) == "Softmax":
+        return inner[:1] == [logits] or (bool(inner) and log_probabilities(inner[0]) is logits)
+    return operator(node) == "Exp" and bool(inner) and log_probabilities(inner[0]) is logits

@@ -29,6 +29,7 @@ class Term:
         weighted: Whether single elements are multiplied with weights of their own.
         paired: The shape of what an operator combined with a constant so that each of its elements met each of the
             constant's, else ().
+        smoothing, confidence_penalty: As in ``LossFacts``.
         margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
     """
 
@@ -42,6 +43,8 @@ class Term:
     shape: tuple[int, ...] = ()
     weighted: bool = False
     paired: tuple[int, ...] = ()
+    smoothing: float = 0.0
+    confidence_penalty: float = 0.0
     margin: Margin | None = None
     contrast: Contrast | None = None
 

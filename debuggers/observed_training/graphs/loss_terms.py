@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from debuggers.observed_training.graphs.contrasts import contrast_of
 from debuggers.observed_training.graphs.loss_formulas import log_probabilities, written_out
+from debuggers.observed_training.graphs.loss_settings import confidence_penalty, smoothing_of
 from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.observed_training.graphs.overlaps import overlap_of
@@ -114,10 +115,14 @@ class LossTerms:
                 found += terms
         known = [term for term in found if term.kind]
         if len(known) == 1 and len(found) == 2 and name == "Add" and _is_smoothing(known[0], found):
-            return [replace(known[0], factor=math.copysign(way.factor, known[0].factor))]
+            other = found[0] if found[1] is known[0] else found[1]
+            smoothing = smoothing_of(known[0], other, way.factor)
+            return [replace(known[0], factor=math.copysign(way.factor, known[0].factor), smoothing=smoothing)]
         if math.prod(shape_of(node)) > 1:
             # Parts of one term, such as both summands of a binary cross entropy.
             return known[: 1 if len({term.kind for term in known}) == 1 else None] or _first_of(found, node, way)
+        if len(known) == 1 and (penalty := sum(confidence_penalty(known[0], term) for term in found)) > 0:
+            found = [replace(term, confidence_penalty=penalty) if term is known[0] else term for term in found]
         return found
 
 

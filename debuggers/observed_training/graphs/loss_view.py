@@ -187,6 +187,8 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         class_weights_follow=follow,
         limit=limit_of(term),
         ignored=ignored_of(term),
+        smoothing=term.smoothing,
+        confidence_penalty=term.confidence_penalty,
     )
     sign = term.difference_sign if difference is not None else 0
     if targets is not None and broadcast:
