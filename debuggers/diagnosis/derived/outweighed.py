@@ -86,7 +86,8 @@ def outweighing_term(evidence: Evidence, progress: Progress) -> str:
         return ""
     first, last = float(np.median(spread.values[:3])), spread.late(FEWEST).median()
     grows = last > np.median(spread.values[len(spread) // 3 : 2 * len(spread) // 3])
-    if last > QUARTER * first or grows or not _tells_little(evidence):
+    share = told(evidence)
+    if last > QUARTER * first or grows or share is None or share > QUARTER:
         return ""
     return (
         f"what is added to the comparison costs {others:.2g} or more at first, a constant output alone has "
@@ -119,10 +120,13 @@ def _others_at_first(evidence: Evidence, loss: LossFacts) -> float:
     return max(0.0, course.first - most)
 
 
-def _tells_little(evidence: Evidence) -> bool:
-    """Whether outputs tell less than a quarter of what a guess does not; False where that is not known."""
+def told(evidence: Evidence) -> float | None:
+    """The share of what a guess does not tell that late outputs do: of right classes, or of the targets' variance.
+
+    None where that is not known.
+    """
     right, top = evidence["accuracy"].finite.late(FEWEST), evidence["targets/top_share_so_far"].finite
-    if len(right) >= FEWEST and len(top):
-        return right.median() - top.last < QUARTER * (1 - top.last)
+    if len(right) >= FEWEST and len(top) and top.last < 1:
+        return (right.median() - top.last) / (1 - top.last)
     explained = evidence["r2"].finite.late(FEWEST)
-    return len(explained) >= FEWEST and explained.median() < QUARTER
+    return explained.median() if len(explained) >= FEWEST else None

@@ -10,7 +10,7 @@ from debuggers.diagnosis.derived.other_terms import (
     add_held_weights,
     add_other_term,
 )
-from debuggers.diagnosis.derived.outweighed import add_blurred_targets, outweighing_term
+from debuggers.diagnosis.derived.outweighed import add_blurred_targets, outweighing_term, told
 from debuggers.diagnosis.derived.rates import learning_rates
 from debuggers.diagnosis.derived.relation import FEWEST, is_by_chance
 from debuggers.diagnosis.derived.roles import trained_matrices
@@ -44,6 +44,8 @@ HELD_BELOW = 0.9
 """Share of what there is to learn, above which a decay has taken little."""
 CLEANER = 0.9
 """Share of the training loss below which a validation loss says that training targets are noisier."""
+MOST = 0.6
+"""Share of what there is to tell, above which a penalty on weights has left most of it."""
 LEARNT = 0.2
 """Share of a constant output's loss below which a model has learnt nearly all there is."""
 
@@ -144,6 +146,11 @@ def _add_shrinking(argument: Argument, evidence: Evidence, progress: Progress, s
             argument.add(MODERATE, held)
         elif whole and (progress.learnt > 0.6 or (not gets_nowhere and not strength and _is_alone(evidence))):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
+        elif not strength and whole and not gets_nowhere and (share := told(evidence)) and share > MOST:
+            argument.against(
+                STRONG,
+                f"outputs tell {share:.0%} of what a guess does not: what is left of the loss is the penalty itself",
+            )
         if gets_nowhere and not strength and _is_alone(evidence) and is_by_chance(evidence):
             argument.against(STRONG, "outputs say nothing of their targets: the loss itself draws them to a constant")
         elif gets_nowhere and 0 < strength <= USUAL_DECAY and abs(progress.learnt) < NOTHING:

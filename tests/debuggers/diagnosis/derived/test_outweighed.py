@@ -115,3 +115,12 @@ def test_that_the_whole_fell_says_nothing_against_a_penalty_that_fell():
     cause = next(one for one in diagnose(made) if one.code == "over_regularized")
     assert not cause.against
     assert any("shrank" in one for one in cause.evidence)
+
+
+@pytest.mark.parametrize(("accuracy", "is_one"), [(0.9, False), (0.6, True)])
+def test_weights_may_shrink_under_a_penalty_while_most_is_told(accuracy, is_one):
+    """Of 88 % that a guess does not tell, six tenths are an accuracy of 65 %."""
+    facts = of_loss(penalized=True, outputs_shape=(64, 10))
+    signals = {"weight_norm": np.geomspace(5, 2.5, STEPS), "decay_cosine": 0.67}
+    made = _outweighed(facts, spread=1.0, first=3.7, last=1.7, accuracy=accuracy, **signals)
+    assert ("over_regularized" in _names(made)) == is_one
