@@ -64,7 +64,13 @@ def poor_initialization(evidence: Evidence) -> Argument:
         columns = shape[1] if len(shape) > 1 else 2
         guess = float(np.log(max(columns, float(classes[-1]) if len(classes) else 2.0)))
         first, floor = loss.first, guess * max(targets_of_a_row(evidence, facts.loss), summed_targets(facts.loss))
-        if floor > 0 and first > 4 * floor and int(loss.steps[0]) == int(baseline.steps[0]):
+        # A penalty on weights is no part of what a guess costs.
+        if (
+            floor > 0
+            and not facts.loss.penalized
+            and first > 4 * floor
+            and int(loss.steps[0]) == int(baseline.steps[0])
+        ):
             argument.add(
                 MODERATE,
                 f"the first loss is {first:.3g}, that of a uniform guess about {floor:.3g}",

@@ -124,3 +124,9 @@ def test_weights_may_shrink_under_a_penalty_while_most_is_told(accuracy, is_one)
     signals = {"weight_norm": np.geomspace(5, 2.5, STEPS), "decay_cosine": 0.67}
     made = _outweighed(facts, spread=1.0, first=3.7, last=1.7, accuracy=accuracy, **signals)
     assert ("over_regularized" in _names(made)) == is_one
+
+
+@pytest.mark.parametrize(("penalized", "is_one"), [(False, True), (True, False)])
+def test_a_penalty_is_no_part_of_what_a_first_guess_costs(penalized, is_one):
+    made = _outweighed(of_loss(penalized=penalized, outputs_shape=(64, 10)))
+    assert ("uniform guess" in str([cause.evidence for cause in diagnose(made)])) == is_one
