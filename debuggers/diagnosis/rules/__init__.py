@@ -18,7 +18,7 @@ from debuggers.diagnosis.rules.inputs import inputs_constant, inputs_not_normali
 from debuggers.diagnosis.rules.labels_unrelated import labels_unrelated
 from debuggers.diagnosis.rules.learning_rate_too_high import learning_rate_too_high
 from debuggers.diagnosis.rules.learning_rate_too_low import learning_rate_too_low
-from debuggers.diagnosis.rules.loss_form import flipped_loss_sign, loss_sum_not_mean, shape_broadcast
+from debuggers.diagnosis.rules.loss_form import flipped_loss_sign, loss_sum_not_mean
 from debuggers.diagnosis.rules.loss_function import wrong_output_or_loss
 from debuggers.diagnosis.rules.model_state import frozen_parameters, wrong_mode
 from debuggers.diagnosis.rules.no_update import no_update
@@ -39,7 +39,7 @@ from debuggers.diagnosis.rules.schedule import missing_warmup, schedule_collapse
 from debuggers.diagnosis.rules.signal_flow import exploding_gradients, vanishing_gradients
 from debuggers.diagnosis.rules.stopped_too_early import stopped_too_early
 from debuggers.diagnosis.rules.symmetry import unbroken_symmetry
-from debuggers.diagnosis.rules.target_range import target_out_of_range
+from debuggers.diagnosis.rules.targets import shape_broadcast, target_out_of_range
 from debuggers.diagnosis.rules.units import dead_units, saturated_units
 
 RULES: tuple[Callable[[Evidence], Argument], ...] = (

@@ -186,6 +186,7 @@ def _add_course(argument: Argument, progress: Progress, evidence: Evidence) -> N
         )
     elif (
         progress.fell > 0
+        and progress.lowest >= 0
         and progress.noise > 0.3 * abs(progress.last)
         and progress.swings > 0.5
         and progress.fell < 0.5
@@ -319,7 +320,8 @@ def _update_of_most(evidence: Evidence, step: int) -> float:
 def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, largest: float, typical: float) -> None:
     """What large updates leave behind: units that answered at first and are dead, weights that were thrown and grew.
 
-    Steps that an adaptive optimizer takes of attention are to be smaller than others, and to become so at last.
+    Of a loss of both signs, as a policy's, nobody knows how little was learnt: its weights may well have grown. Steps
+    that an adaptive optimizer takes of attention are to be smaller than others, and to become so at last.
     """
     ratios = evidence["update_ratio"].finite.values
     late, adaptive = float(np.median(ratios[len(ratios) // 2 :])), evidence.facts.optimizer.startswith(ADAPTIVE)
@@ -338,6 +340,12 @@ def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, l
             "the end",
             since=int(evidence["loss"].steps[0]),
         )
-    norm = evidence["weight_norm"].finite
-    if are_thrown and not _has_no_start(evidence) and len(norm) >= 5 and norm.last > limit * norm.first > 0:
+    norm, is_signed = evidence["weight_norm"].finite, progress.lowest < 0 and not progress.failed
+    if (
+        are_thrown
+        and not is_signed
+        and not _has_no_start(evidence)
+        and len(norm) >= 5
+        and norm.last > limit * norm.first > 0
+    ):
         argument.add(MODERATE, f"the weights grew to {norm.last / norm.first:.3g} times their size")

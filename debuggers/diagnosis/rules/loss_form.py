@@ -1,4 +1,4 @@
-"""Causes in how a loss is put together: its sign, shapes that are broadcast, a sum over the batch."""
+"""Causes in how a loss is put together: its sign, and a sum over the batch."""
 
 import numpy as np
 
@@ -254,66 +254,24 @@ def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) ->
         )
 
 
-def shape_broadcast(evidence: Evidence) -> Argument:
-    """One of outputs and targets was expanded to the other's shape inside the loss."""
-    argument = Argument("shape_broadcast")
-    loss = evidence.facts.loss
-    shown = None if loss is None else next((part for part in loss.parts if part.broadcast), loss)
-    argument.advice = "Give both one shape: outputs.squeeze(-1), or targets.unsqueeze(-1)."
-    if shown is not None and shown.broadcast and shown.kind in ("nll", "cross_entropy"):
-        argument.add(
-            CERTAIN,
-            f"the losses of {shown.targets_shape[0] if shown.targets_shape else 'all'} rows and what multiplies them "
-            "are broadcast to one another: the loss of every row meets the weight of every row",
-        )
-        argument.advice = "Give both one shape: weights.squeeze(-1)."
-    elif shown is not None and shown.broadcast and not _are_samples(shown) and not _are_levels(shown):
-        size = f" of shape {tuple(shown.targets_shape)}" if shown.targets_shape else ""
-        argument.add(
-            CERTAIN,
-            f"outputs of shape {tuple(shown.outputs_shape)} and targets{size} are broadcast "
-            "to one another: every output is compared with every target",
-        )
-    elif loss is not None and loss.kind in OF_VALUES | {"bce", "bce_with_logits"}:
-        ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
-        # What was only put into another shape has as many elements.
-        is_meant = _are_samples(loss) or _are_levels(loss)
-        if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs) and not is_meant:
-            argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
-    outputs, targets = evidence.facts.outputs, evidence.facts.targets
-    compared = loss is not None and loss.outputs_shape  # else the loop may have squeezed one of them
-    if argument.cause is None and outputs is not None and targets is not None and loss is not None and not compared:
-        ours, theirs = tuple(outputs.shape), tuple(targets.shape)
-        if loss.kind in OF_VALUES and sorted((ours, theirs), key=len) == [ours[:1], (*ours[:1], 1)]:
-            argument.add(STRONG, f"the model's output has shape {ours}, the targets {theirs}")
-    return argument
-
-
-def _are_samples(loss: LossFacts) -> bool:
-    """Whether there are several outputs for each row of targets, one below the other, as samples of a decoder."""
-    return len(loss.targets_shape) > 1 and loss.outputs_shape[1:] == loss.targets_shape
-
-
-def _are_levels(loss: LossFacts) -> bool:
-    """Whether each row's one target is compared with all of its outputs, which have weights of their own.
-
-    As those of quantiles have: what is compared belongs together.
-    """
-    ours, theirs = loss.outputs_shape, loss.targets_shape
-    return loss.weighted and len(ours) == 2 and theirs == (ours[0], 1)
-
-
 def loss_sum_not_mean(evidence: Evidence) -> Argument:
-    """The loss is the sum over the batch, nothing divides it, and updates are large: gradients grow with the batch."""
+    """The loss is the sum over the batch, nothing divides it, and updates are large: gradients grow with the batch.
+
+    Or it is the sum of the means of many positions, which a loop adds up.
+    """
     argument = Argument("loss_sum_not_mean")
     loss = evidence.facts.loss
     rows = evidence["inputs/batch_size"].median(float(loss.outputs_shape[0]) if loss and loss.outputs_shape else 0.0)
-    if loss is None or loss.reduction != "sum" or rows < 8:
+    of_positions = loss is not None and loss.reduction == "mean" and bool(loss.kind) and not loss.parts
+    if loss is not None and of_positions:
+        rows = float(loss.terms)
+    if loss is None or not (loss.reduction == "sum" or of_positions) or rows < 8:
         return argument
     if abs(loss.factor) / loss.temperature**2 < 3 / rows:  # T² is to undo what dividing by T has made of gradients
         return argument
+    of = "positions, each a mean" if of_positions else "samples"
     argument.add(
-        MODERATE, f"the loss is summed over {rows:.0f} samples, its gradients are {rows:.0f} times those of the mean"
+        MODERATE, f"the loss is summed over {rows:.0f} {of}, its gradients are {rows:.0f} times those of the mean"
     )
     progress = progress_of(evidence)
     divides = evidence.facts.optimizer.startswith(ADAPTIVE)

@@ -299,3 +299,15 @@ def test_what_attends_takes_small_steps_of_adam(optimizer, kind, late, is_one):
     updates = np.r_[np.geomspace(0.13, 2 * late, 5), np.full(STEPS - 5, late)]
     found = evidence(facts=facts, loss=np.geomspace(2.5, 1.6, STEPS), update_ratio=updates)
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("lowest", "is_one"), [(-0.3, False), (0.1, True)])
+def test_the_weights_of_a_policy_may_grow_as_it_learns(lowest, is_one):
+    """Nobody knows how much was learnt from a loss of both signs."""
+    loss = np.where(np.arange(STEPS) % 2, lowest, 0.4)
+    updates = np.r_[0.14, np.full(STEPS - 1, 0.02)]
+    found = evidence(
+        facts=of_loss(kind=""), loss=np.r_[0.3, 0.5, loss[2:]], update_ratio=updates,
+        weight_norm=np.linspace(1, 3.5, STEPS),
+    )  # fmt: skip
+    assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one

@@ -320,3 +320,18 @@ def test_losses_of_rows_that_are_broadcast_with_weights_are_told_as_such():
     (cause,) = diagnose(evidence(facts=facts))
     assert (cause.code, "losses of 32 rows" in cause.evidence[0]) == ("shape_broadcast", True)
     assert "weights.squeeze(-1)" in cause.advice
+
+
+@pytest.mark.parametrize(("outputs", "is_one"), [((32, 1), True), ((32, 3), False)])
+def test_chosen_probabilities_that_meet_the_gains_of_all_rows_are_broadcast(outputs, is_one):
+    """One column is no set of levels that share a target, and have weights of their own."""
+    facts = of_loss(kind="", broadcast=True, weighted=True, outputs_shape=outputs, targets_shape=(32, 1))
+    assert ("shape_broadcast" in [cause.code for cause in diagnose(evidence(facts=facts))]) is is_one
+
+
+@pytest.mark.parametrize(("terms", "ratio", "is_one"), [(20, 1.2, True), (20, 0.05, False), (4, 1.2, False)])
+def test_means_of_many_positions_that_a_loop_adds_up_are_a_sum(terms, ratio, is_one):
+    facts = with_fields(of_loss(terms=terms, outputs_shape=(32, 98), targets_shape=(32,)), optimizer="SGD")
+    updates = np.r_[np.full(10, ratio), np.full(STEPS - 10, 0.04)]
+    causes = diagnose(evidence(facts=facts, loss=np.linspace(92.0, 120.0, STEPS), update_ratio=updates))
+    assert ("loss_sum_not_mean" in [cause.code for cause in causes]) is is_one
