@@ -9,7 +9,7 @@ from debuggers.diagnosis.derived.batch_kinds import extended_at
 from debuggers.diagnosis.derived.first_weights import at_bounds_at_first
 from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
-from debuggers.diagnosis.derived.rates import highest_rate, one_digit
+from debuggers.diagnosis.derived.momentum import CALM, GOT_ON, carried_past
 from debuggers.diagnosis.derived.roles import trained_matrices
 from debuggers.diagnosis.derived.updates import (
     ADAPTIVE,
@@ -39,18 +39,10 @@ APART = 5.0
 GROWN, WELL_GROWN = 3.0, 1.5
 """Times their first size from which weights that have learnt little have been thrown about; the second, where a single
 update was of a fifth of it."""
-LONG_MEMORY = 0.99
-"""Momentum of SGD from which a hundred gradients and more add up."""
-WINDOWS = 10
-"""Parts of a training whose median losses are compared with each other."""
-CALM = 0.9
-"""Share of its first value below which a loss was falling."""
 FEWEST = 5
-"""Points from which that is said."""
+"""Losses and norms from which a training is said to have been calm."""
 FOR_ATTENTION = 0.015
 """Update ratio of a late step that is too large for attention: of the zoo's sound ones, none has more than 0.012."""
-GOT_ON = 0.25
-"""Share of its first value by which a loss has fallen that gets on."""
 RISEN = 0.1
 """Share of its first value by which the loss has risen then, unless updates stay large: the small weights of a fresh
 layer may grow while it falls."""
@@ -90,7 +82,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         argument.add(0.55, found[1], since=found[0])
     if progress is not None and progress.learnt < 0.5 and max(largest, typical) > LARGE_RATIO / 3:
         _add_damage(argument, evidence, progress, largest=largest, typical=typical)
-    if (carried := _carried_past(evidence)) is not None:
+    if (carried := carried_past(evidence)) is not None:
         argument.add(0.6, carried[1], since=carried[0])
     cosine = evidence["gradient_cosine"].finite
     if len(cosine) >= 5 and cosine.median() < -0.3 and not searches:
@@ -118,32 +110,6 @@ def _weigh_start(argument: Argument, evidence: Evidence) -> None:
         argument.against(
             MODERATE, f"{share:.0%} of the outputs of {name} lie at their bounds before any step: see saturated_units"
         )
-
-
-def _carried_past(evidence: Evidence) -> tuple[int, str, str] | None:
-    """A step, a text and an advice if a momentum near 1 has carried weights past the lowest loss; None if it has not.
-
-    SGD with the momentum m and without dampening adds up 1/(1 - m) gradients: after so many steps in one direction, it
-    steps as at a rate so many times as large. What is in motion then rolls on up the other side, with updates that no
-    gradient is large enough to turn: the loss, which had fallen, comes back to where it began.
-    """
-    groups, progress, loss = evidence.facts.groups, progress_of(evidence), evidence["loss"].finite
-    settings = groups[0].settings if groups else {}
-    momentum, rate = settings.get("momentum"), highest_rate(evidence)
-    if evidence.facts.optimizer != "SGD" or not isinstance(momentum, float) or not LONG_MEMORY <= momentum < 1:
-        return None
-    if progress is None or rate is None or progress.failed or settings.get("dampening") or len(loss) < 5 * WINDOWS:
-        return None
-    parts = [float(np.median(part)) for part in np.array_split(loss.values, WINDOWS)]
-    lowest = int(np.argmin(parts))
-    if not 0 < parts[lowest] < (1 - GOT_ON) * progress.first or parts[-1] < CALM * progress.first:
-        return None
-    step = int(loss.steps[lowest * len(loss) // WINDOWS])
-    text = (
-        f"a momentum of {momentum:g} adds up {1 / (1 - momentum):.0f} gradients, as a rate of "
-        f"{rate / (1 - momentum):.2g} would: the loss fell to {parts[lowest]:.2g} and rose to {parts[-1]:.2g} again"
-    )
-    return step, text, f"momentum: {momentum:g} → 0.9, or a learning rate of {one_digit(10 * rate * (1 - momentum)):g}."
 
 
 def _add_fastest(argument: Argument, evidence: Evidence) -> str:
