@@ -175,12 +175,14 @@ def _weighed_apart(evidence: Evidence) -> str | None:
     """What to say of weights that make classes count unlike each other, or more so; None of others.
 
     Weights are there to make up for how often classes come: those of classes that come equally often are equal, and
-    where some are rare, it is these that count more.
+    where some are rare, it is these that count more. Where errors in a class cost more, it may count more on purpose: the
+    others are found all the same.
     """
     loss, most, least = evidence.facts.loss, *_shares(evidence)
-    if loss is None or not least > 0:
+    few = evidence["minority_accuracy"].finite.late(3).values
+    if loss is None or not least > 0 or len(few) < 3 or float(np.mean(few)) > FINDS:
         return None
-    equally = most <= EQUALLY * least  # then a class that errors cost more of may count some more
+    equally = most <= EQUALLY * least
     if loss.class_weight_ratio < (FAR_RARER if equally else IMBALANCE):
         return None
     if not equally and loss.class_weights_follow < FOLLOWS:
@@ -189,7 +191,7 @@ def _weighed_apart(evidence: Evidence) -> str | None:
     return (
         f"a class counts up to {loss.class_weight_ratio:.0f} times as much as another, "
         + ("though all come about equally often: " if equally else "the more the more often it comes: ")
-        + f"the most frequent has {often}"
+        + f"the most frequent has {often}, and of the targets of the other classes the model finds {np.mean(few):.0%}"
     )
 
 

@@ -77,11 +77,13 @@ def inputs_constant(evidence: Evidence) -> Argument:
     several = size.median() >= 2 and not evidence.facts.joins_calls  # sentences may all begin with the same token
     # Beside one that is far larger, features that vary do so by little of the largest value.
     is_even = evidence["inputs/scale_ratio"].finite.median(1.0) <= UNEVEN
-    if several and is_even and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
+    # What is known to vary are numbers: beside codes, they may be a mask of ones.
+    has_codes = evidence.facts.inputs is not None and evidence.facts.inputs.integer
+    if several and is_even and not has_codes and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
         argument.add(
             CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=varies.first_step
         )
-    elif several and not len(varies):
+    elif several and (has_codes or not len(varies)):
         same = evidence["inputs/duplicates"]
         rows = size.median()
         if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:

@@ -11,7 +11,7 @@ from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
-from debuggers.diagnosis.progress import EARLY, Progress, progress_of
+from debuggers.diagnosis.progress import EARLY, LITTLE, Progress, progress_of
 from debuggers.diagnosis.series import Series
 
 BELOW_CHANCE = 3.0
@@ -257,7 +257,7 @@ def _add_correlation(argument: Argument, evidence: Evidence, loss: LossFacts) ->
 def loss_sum_not_mean(evidence: Evidence) -> Argument:
     """The loss is the sum over the batch, nothing divides it, and updates are large: gradients grow with the batch.
 
-    Or it is the sum of the means of many positions, which a loop adds up.
+    Or it is the sum of the means of many positions, which a loop adds up, and little comes of it.
     """
     argument = Argument("loss_sum_not_mean")
     loss = evidence.facts.loss
@@ -279,8 +279,10 @@ def loss_sum_not_mean(evidence: Evidence) -> Argument:
     largest = float(ratio.values.max(initial=0.0))
     if 0 < largest < LARGE_RATIO:  # the rate is one for a sum
         argument.against(STRONG, f"no update changes weights by more than {largest:.1g} of their size")
-    elif not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < 0.3):
+    elif not divides and progress is not None and (progress.failed or progress.rose or progress.learnt < LITTLE):
         argument.add(STRONG, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
+    elif of_positions:
+        argument.against(STRONG, "it is learnt all the same: the rate may be one for the sum")
     if not divides and len(ratio) and float(ratio.values[:10].max()) > 0.1:
         argument.add(MODERATE, f"the first updates change weights by up to {ratio.values[:10].max():.2g} of their size")
     if divides:

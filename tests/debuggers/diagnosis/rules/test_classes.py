@@ -234,13 +234,17 @@ def test_padding_that_counts_for_nothing_may_be_the_most_frequent_class(ignored,
     assert ("class_imbalance" in [cause.code for cause in causes]) == is_one
 
 
-@pytest.mark.parametrize(("most", "least", "ratio", "follow", "is_one"), [
-    (0.12, 0.08, 1000.0, 0.0, True), (0.12, 0.08, 20.0, 0.0, False), (0.4, 0.02, 20.0, 0.9, True),
-    (0.4, 0.02, 8.0, 0.9, False), (0.4, 0.02, 20.0, -0.5, False),
+@pytest.mark.parametrize(("shares", "ratio", "follow", "finds", "is_one"), [
+    ((0.12, 0.08), 1000.0, 0.0, 0.2, True), ((0.12, 0.08), 20.0, 0.0, 0.2, False), ((0.4, 0.02), 20.0, 0.9, 0.2, True),
+    ((0.4, 0.02), 8.0, 0.9, 0.2, False), ((0.4, 0.02), 20.0, -0.5, 0.2, False), ((0.12, 0.08), 50.0, 0.0, 0.9, False),
 ])  # fmt: skip
-def test_weights_of_classes_make_up_for_how_often_they_come(most, least, ratio, follow, is_one):
-    signals = {"loss": np.geomspace(2.3, 0.4, STEPS), "targets/top_share_so_far": most, "top_predicted_share": most,
-               "targets/rarest_share_so_far": least, "targets/classes_so_far": 10.0}  # fmt: skip
+def test_weights_of_classes_make_up_for_how_often_they_come(shares, ratio, follow, finds, is_one):
+    """Or for what errors cost: then the other classes are found, too."""
+    most, least = shares
+    signals = {
+        "loss": np.geomspace(2.3, 0.4, STEPS), "targets/top_share_so_far": most, "top_predicted_share": most,
+        "targets/rarest_share_so_far": least, "targets/classes_so_far": 10.0, "minority_accuracy": finds,
+    }  # fmt: skip
     series = {name: Series(np.arange(STEPS), np.broadcast_to(values, STEPS)) for name, values in signals.items()}
     loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, 10), weighted=True,
                      class_weight_ratio=ratio, class_weights_follow=follow)  # fmt: skip

@@ -171,3 +171,17 @@ def test_an_embedding_beside_the_inputs_is_not_what_they_enter(first, is_one):
     outputs = {"times": np.full(STEPS, 1.0), "fc": np.full(STEPS, 54.0)}
     found = evidence(facts=facts, tensors={"output_std": outputs})
     assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("integer", "duplicates", "is_one"), [
+    (False, 0.0, True), (True, 0.0, False), (True, 31 / 32, True),
+])  # fmt: skip
+def test_numbers_that_do_not_vary_beside_codes_may_be_a_mask(integer, duplicates, is_one):
+    """Rows are known by all that belongs to them."""
+    constant = {"batch_std": 0.0, "std": 0.0, "min": 1.0, "max": 1.0, "batch_size": 32.0, "duplicates": duplicates}
+    facts = Facts(steps=STEPS, inputs=BatchFacts(shape=(32, 24), integer=integer))
+    found = evidence(
+        facts=facts, loss=np.geomspace(2.3, 0.5, STEPS),
+        **{f"inputs/{name}": np.full(STEPS, value) for name, value in constant.items()},
+    )  # fmt: skip
+    assert ("inputs_constant" in [cause.code for cause in diagnose(found)]) == is_one

@@ -329,9 +329,12 @@ def test_chosen_probabilities_that_meet_the_gains_of_all_rows_are_broadcast(outp
     assert ("shape_broadcast" in [cause.code for cause in diagnose(evidence(facts=facts))]) is is_one
 
 
-@pytest.mark.parametrize(("terms", "ratio", "is_one"), [(20, 1.2, True), (20, 0.05, False), (4, 1.2, False)])
-def test_means_of_many_positions_that_a_loop_adds_up_are_a_sum(terms, ratio, is_one):
+@pytest.mark.parametrize(("terms", "ratio", "last", "is_one"), [
+    (20, 1.2, 120.0, True), (20, 0.05, 120.0, False), (4, 1.2, 120.0, False), (20, 0.17, 10.0, False),
+])  # fmt: skip
+def test_means_of_many_positions_that_a_loop_adds_up_are_a_sum(terms, ratio, last, is_one):
+    """Where the rate is one for a sum, they are learnt."""
     facts = with_fields(of_loss(terms=terms, outputs_shape=(32, 98), targets_shape=(32,)), optimizer="SGD")
     updates = np.r_[np.full(10, ratio), np.full(STEPS - 10, 0.04)]
-    causes = diagnose(evidence(facts=facts, loss=np.linspace(92.0, 120.0, STEPS), update_ratio=updates))
+    causes = diagnose(evidence(facts=facts, loss=np.linspace(92.0, last, STEPS), update_ratio=updates))
     assert ("loss_sum_not_mean" in [cause.code for cause in causes]) is is_one
