@@ -175,8 +175,8 @@ def _weighed_apart(evidence: Evidence) -> str | None:
     """What to say of weights that make classes count unlike each other, or more so; None of others.
 
     Weights are there to make up for how often classes come: those of classes that come equally often are equal, and
-    where some are rare, it is these that count more. Where errors in a class cost more, it may count more on purpose: the
-    others are found all the same.
+    where some are rare, it is these that count more. Where errors in a class cost more, it may count more on purpose:
+    the others are found all the same.
     """
     loss, most, least = evidence.facts.loss, *_shares(evidence)
     few = evidence["minority_accuracy"].finite.late(3).values
