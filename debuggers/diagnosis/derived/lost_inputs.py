@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from debuggers.diagnosis.derived.initial_weights import RECURRENT
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.series import Series
 
@@ -20,7 +19,7 @@ class LostInput:
         value: What all its values are.
         steps: How many sampled steps show it.
         since: The first of them.
-        reader: The layer whose weights say so, too; "" where that is not asked for.
+        reader: The layer whose weights say so, too, of zeros; "" of other numbers.
     """
 
     position: int
@@ -33,9 +32,9 @@ class LostInput:
 def lost_input(evidence: Evidence) -> LostInput | None:
     """Returns the input that is one number throughout; None where that may be meant.
 
-    It may be where it is a state of zeros that a recurrence begins with, or as long as another input, such as marks of
-    what is missing: then it counts where a layer of its own reads it, whose weights never get a gradient that its bias
-    does get. Models that are trained beside others may have no use for it in their own loss.
+    Zeros may be a state that a recurrence begins with, or marks of what is missing: they count where a layer of their
+    own reads them, whose weights never get a gradient that its bias does get. Ones may be weights of rows, or marks of
+    what counts. Models that are trained beside others may have no use for it in their own loss.
     """
     facts = evidence.facts
     value, at, width, apart = (evidence[f"inputs/one_value{name}"] for name in ("", "_at", "_width", "_apart"))
@@ -43,28 +42,17 @@ def lost_input(evidence: Evidence) -> LostInput | None:
         return None
     if not all(len(series) == len(value) and _is_one(series) for series in (value, at, width, apart)):
         return None
-    is_zero, reader = value.first == 0, ""
-    if is_zero and _is_state(evidence, int(width.first)):
+    if value.first == 1:  # as weights of rows, or marks of what counts, where all do
         return None
-    if not apart.first:
-        reader = _reader_of_zeros(evidence, int(width.first)) if is_zero else ""
-        if not reader:
-            return None
+    reader = _reader_of_zeros(evidence, int(width.first)) if value.first == 0 else ""
+    if not (reader if value.first == 0 else apart.first):
+        return None
     return LostInput(position=int(at.first), value=value.first, steps=len(value), since=value.first_step, reader=reader)
 
 
 def _is_one(series: Series) -> bool:
     """Whether all values are the same; NaN is not."""
     return bool((series.values == series.values[0]).all())
-
-
-def _is_state(evidence: Evidence, width: int) -> bool:
-    """Whether a recurrent layer has a state of that length."""
-    recurrent = {layer.name for layer in evidence.facts.layers if layer.kind in RECURRENT}
-    return any(
-        one.name.rpartition(".")[0] in recurrent and ".weight_hh" in f".{one.name}" and one.shape[-1] == width
-        for one in evidence.facts.parameters
-    )
 
 
 def _reader_of_zeros(evidence: Evidence, width: int) -> str:

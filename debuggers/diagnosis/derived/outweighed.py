@@ -13,8 +13,9 @@ from debuggers.diagnosis.progress import Progress, adds_up_features
 
 NOTHING_GAINED = 0.95
 """Share of a constant output's loss, or of a uniform guess's entropy, above which nothing was gained over it."""
-ONE = 1.0
-"""Difference of logits up to which a class is hardly likelier than another."""
+ONE, HALF = 1.0, 0.5
+"""Difference of logits up to which a class is hardly likelier than another; the second for smoothed targets, whose
+largest one is learnt as well as ever, but for noise."""
 QUARTER = 0.25
 """Share of what there is to tell, or of the outputs' first spread over a batch, below which little is left."""
 
@@ -37,7 +38,7 @@ def add_blurred_targets(argument: Argument, evidence: Evidence) -> None:
     right = best_probability(classes, smoothing, penalty)
     other = (1 - right) / (classes - 1)
     entropy = -right * math.log(right) - (1 - right) * math.log(other)
-    if entropy < NOTHING_GAINED * math.log(classes) or math.log(right / other) > ONE:
+    if entropy < NOTHING_GAINED * math.log(classes) or math.log(right / other) > (HALF if smoothing else ONE):
         return
     what = f"label smoothing of {smoothing:g}" if smoothing else f"a confidence penalty of {penalty:g}"
     argument.add(

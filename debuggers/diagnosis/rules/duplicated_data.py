@@ -58,7 +58,7 @@ def duplicated_data(evidence: Evidence) -> Argument:
             argument.against(STRONG, "nearly all are one and the same row: see inputs_constant")
         elif share >= 1 - 1.5 / rows:
             argument.against(STRONG, "all rows are equal: see inputs_constant")
-        elif (copies := _each_so_often(same.finite.values, rows)) is not None and not _say_the_same(evidence):
+        elif (copies := _each_so_often(same.finite.values, rows)) is not None:
             argument.against(STRONG, copies)
         elsewhere = evidence["inputs/duplicates_elsewhere"].finite
         if len(elsewhere) and elsewhere.median() < share / ELSEWHERE:
@@ -98,17 +98,6 @@ def _each_so_often(shares: npt.NDArray[np.float64], rows: float) -> str | None:
     if not is_whole or float(np.median(shares)) > least + BY_CHANCE:
         return None
     return f"each row of a batch comes {times:.0f} times: it was repeated on purpose"
-
-
-def _say_the_same(evidence: Evidence) -> bool:
-    """Whether copies of a row have its class as their target, and no dropout makes one unlike another.
-
-    Then they say no more than the row. Several draws or answers of one are targets that differ.
-    """
-    agree, loss = evidence["inputs/duplicates_agree"].finite, evidence.facts.loss
-    of_classes = loss is not None and loss.kind in ("cross_entropy", "nll") and not loss.parts
-    alike = len(agree) >= FEW_AGREEMENTS and float(agree.values.min()) == 1
-    return of_classes and alike and not any("Drop" in layer.kind for layer in evidence.facts.layers)
 
 
 def _add_repeated_batches(argument: Argument, evidence: Evidence, rows: float) -> None:

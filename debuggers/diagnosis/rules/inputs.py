@@ -77,17 +77,16 @@ def inputs_constant(evidence: Evidence) -> Argument:
     several = size.median() >= 2 and not evidence.facts.joins_calls  # sentences may all begin with the same token
     # Beside one that is far larger, features that vary do so by little of the largest value.
     is_even = evidence["inputs/scale_ratio"].finite.median(1.0) <= UNEVEN
-    # What is known to vary are numbers: beside codes, they may be a mask of ones.
-    has_codes = evidence.facts.inputs is not None and evidence.facts.inputs.integer
+    rows, same = size.median(), evidence["inputs/duplicates"]
+    are_equal = len(same) > 0 and float(same.values.min()) >= 1 - 1 / rows - 1e-9
+    # What is known to vary are numbers: beside codes that tell rows apart, they may be a mask of ones, or a state.
+    has_codes = len(varies) > 0 and not varies.values.any() and len(same) > 0 and not are_equal
     if several and is_even and not has_codes and len(varies) and float(varies.values.max()) <= 1e-6 * _scale(evidence):
         argument.add(
             CERTAIN, f"no input feature varies within any of {len(varies)} sampled batches", since=varies.first_step
         )
-    elif several and (has_codes or not len(varies)):
-        same = evidence["inputs/duplicates"]
-        rows = size.median()
-        if len(same) and float(same.values.min()) >= 1 - 1 / rows - 1e-9:
-            argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=same.first_step)
+    elif several and not len(varies) and are_equal:
+        argument.add(CERTAIN, f"all rows are equal in each of {len(same)} sampled batches", since=same.first_step)
     if argument.cause is None:
         _add_one_value(argument, evidence)
     if several and argument.cause is None:

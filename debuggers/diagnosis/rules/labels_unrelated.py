@@ -48,6 +48,8 @@ OF_A_CLASS = 10.0
 """Rows of each class, on average, up to which they are few."""
 MANY = 16
 """Outputs of a row from which their means are worth learning by themselves."""
+OF_MANY = 0.5
+"""Share of what chance makes of a correlation of one output, up to which it may be chance of many: they add up."""
 HOLDS = 0.995
 """Share of a constant output's loss below which a validation that stays there says that something was learnt."""
 HALF = 0.5
@@ -81,9 +83,10 @@ def _arrives_without_relation(evidence: Evidence, progress: Progress, floor: flo
     Then it need not have stood there for long: what outputs have to do with their targets shows before it counts. The
     constant output of many is the share of each, as in masks, which takes longer to learn.
     """
-    related, close = late_correlation(evidence, "binary_correlation"), 0.25 if _are_many(evidence) else 0.1
+    related, many = late_correlation(evidence, "binary_correlation"), _are_many(evidence)
+    close = 0.25 if many else 0.1
     is_near = progress.points >= TRIAL and abs(progress.last - floor) < close * floor and travelled(evidence) > 1
-    return is_near and related is not None and abs(related[0]) < related[1]
+    return is_near and related is not None and abs(related[0]) < (OF_MANY if many else 1) * related[1]
 
 
 def _learns_by_heart(evidence: Evidence, progress: Progress, floor: float) -> bool:
@@ -164,7 +167,7 @@ def _add_hits(argument: Argument, evidence: Evidence) -> None:
                 MODERATE, f"{late:.0%} of the pairs are in the order that the loss asks for, no more than by chance"
             )
     elif (each := late_correlation(evidence, "binary_correlation")) is not None and _are_many(evidence):
-        strong = abs(each[0]) > CHANCE / 2 * each[1]
+        strong = abs(each[0]) > OF_MANY * each[1]
         (argument.against if strong else argument.add)(
             STRONG if strong else MODERATE,
             f"the correlation of outputs and targets, each without its mean over the batch, is {each[0]:.2f}, "

@@ -41,7 +41,7 @@ GROWN, WELL_GROWN = 3.0, 1.5
 update was of a fifth of it."""
 FEWEST = 5
 """Losses and norms from which a training is said to have been calm."""
-FOR_ATTENTION = 0.015
+FOR_ATTENTION = 0.02
 """Update ratio of a late step that is too large for attention: of the zoo's sound ones, none has more than 0.012."""
 RISEN = 0.1
 """Share of its first value by which the loss has risen then, unless updates stay large: the small weights of a fresh
@@ -76,7 +76,7 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
         argument.add(WEAK, f"updates change weights by {typical:.2g} of their size a step")
     if progress is not None:
         _add_course(argument, progress, evidence)
-        if largest > LARGE_RATIO and progress.learnt < 0.1 and is_of_whole_loss(evidence):
+        if largest > LARGE_RATIO and progress.learnt < 0.1 and progress.lowest >= 0 and is_of_whole_loss(evidence):
             argument.add(MODERATE, f"the loss is at {progress.last:.3g} at the end, no better than a constant output's")
     if (found := collapse(evidence)) is not None:
         argument.add(0.55, found[1], since=found[0])

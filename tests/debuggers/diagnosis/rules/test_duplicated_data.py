@@ -288,17 +288,10 @@ def test_a_loss_of_pairs_draws_few_rows_several_times(kind, rows, share, targets
     assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts))] == found
 
 
-@pytest.mark.parametrize(("agree", "kind", "layer", "found"), [
-    (1.0, "cross_entropy", "Linear", ["duplicated_data"]), (0.9, "cross_entropy", "Linear", []),
-    (1.0, "mse", "Linear", []), (1.0, "cross_entropy", "Dropout", []),
-])  # fmt: skip
-def test_copies_with_the_class_of_their_row_say_no_more_than_it(agree, kind, layer, found):
-    """Two rows of each batch, 16 times. Several answers differ, and so do copies behind a dropout."""
+def test_copies_of_two_rows_say_nothing_of_the_order_of_others():
+    """As for 16 answers to each question: the mean target of a batch varies as that of two rows does."""
     values = {"loss": np.geomspace(2.3, 0.5, STEPS), "inputs/batch_size": 32.0, "inputs/duplicates": 15 / 16,
-              "inputs/duplicates_agree": agree, "targets/between_batches": 17.0}  # fmt: skip
+              "targets/between_batches": 17.0}  # fmt: skip
     series = {name: Series(np.arange(STEPS), np.broadcast_to(np.float64(one), STEPS)) for name, one in values.items()}
-    facts = Facts(
-        steps=STEPS, inputs=BatchFacts(shape=(32, 30)), loss=LossFacts(kind=kind, reduction="mean"),
-        layers=(LayerFacts(name="mix", kind=layer),),
-    )  # fmt: skip
-    assert [cause.code for cause in diagnose(Evidence(series=series, facts=facts)) if cause.is_likely] == found
+    facts = Facts(steps=STEPS, inputs=BatchFacts(shape=(32, 30)), loss=LossFacts(kind="cross_entropy"))
+    assert not [cause for cause in diagnose(Evidence(series=series, facts=facts)) if cause.is_likely]
