@@ -7,14 +7,15 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
 from debuggers.diagnosis.derived.relation import CHANCE, FEWEST
 from debuggers.diagnosis.derived.updates import UNDER_WAY, travelled
+from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
 from debuggers.diagnosis.progress import progress_of
 
 FEWEST_ROWS = 8
 """Rows of a batch from which those that go together can be told from others by more than luck."""
-ROUNDED = 0.01
-"""Share of a loss within which it is the same."""
+ROUNDED, BY_HEART = 0.01, 0.02
+"""Share of a loss within which it is the same; the second where rows that come again and again are learnt by heart."""
 
 
 def order_of_pairs(evidence: Evidence) -> tuple[float, float, float] | None:
@@ -125,6 +126,10 @@ def uncertainty_of_classes(evidence: Evidence) -> float:
 
 
 def stays_at(evidence: Evidence, floor: float) -> bool:
-    """Whether the loss came to that of equal scores and stayed there, which a contrast of what goes together leaves."""
-    late = np.array_split(evidence["loss"].finite.values, 8)[4:]
-    return all(len(part) and abs(float(np.median(part)) - floor) < ROUNDED * floor for part in late)
+    """Whether the loss came to that of equal scores and stayed there, which a contrast of what goes together leaves.
+
+    Rows that have come often bring it down by a little more, as they are learnt by heart.
+    """
+    late, seen = np.array_split(evidence["loss"].finite.values, 8)[4:], visits(evidence)
+    near = ROUNDED if seen is None or seen.each <= FEW_VISITS else BY_HEART
+    return all(len(part) and abs(float(np.median(part)) - floor) < near * floor for part in late)

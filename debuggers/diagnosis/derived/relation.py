@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from debuggers.diagnosis.derived.chance import binomial_deviation
-from debuggers.diagnosis.derived.visits import visits
+from debuggers.diagnosis.derived.updates import TRIAL, travelled
+from debuggers.diagnosis.derived.visits import FEW_VISITS, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress
@@ -14,6 +15,8 @@ FEWEST = 5
 """Batches or losses from which something is said."""
 SETTLED = 1.05
 """Times their magnitude by which outputs may grow in a quarter of a training and have settled all the same."""
+HARDLY, UNRELATED = 0.1, 0.2
+"""Share of its first value that a divergence fell by, and a correlation, up to which little but rows was learnt."""
 CHANCE = 4.0
 """Standard deviations of a binomial share beyond which a result is no chance: one in 30,000 of a normal one."""
 
@@ -149,3 +152,22 @@ def settled_reach(evidence: Evidence) -> float | None:
     too_small = explained > 0.4 and deviation.late(3).median() < explained * spread.late(3).median() / 3
     stops = now < SETTLED * before or 1 / SETTLED**2 < now <= 1
     return now if too_small and stops else None
+
+
+def answers_others(evidence: Evidence, progress: Progress) -> str:
+    """What to say of a divergence from shares that hardly falls, in outputs that hardly go with them; "" of others.
+
+    As of a teacher's scores for other rows. What its best constant output leaves is not known; what rows have in common
+    with their own shares comes long before they are learnt by heart.
+    """
+    loss, seen, related = evidence.facts.loss, visits(evidence), late_correlation(evidence)
+    if loss is None or loss.kind != "kl_div" or loss.terms > 1 or seen is None or related is None:
+        return ""
+    was_tried = seen.each > FEW_VISITS and progress.points >= TRIAL and travelled(evidence) > 1
+    if not was_tried or progress.failed or progress.fell > HARDLY or abs(related[0]) > UNRELATED:
+        return ""
+    return (
+        f"the divergence went from {progress.first:.3g} to {progress.last:.3g} only, while each row came "
+        f"{seen.each:.0f} times and all updates together came to {travelled(evidence):.1f} times the weights' size, "
+        f"and the correlation of outputs and targets is {related[0]:.2f}"
+    )

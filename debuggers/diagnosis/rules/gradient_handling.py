@@ -17,6 +17,11 @@ LEARNT_MOST, LEARNT_WELL = 0.7, 0.9
 training goes well."""
 DECOUPLED = ("AdamW", "Lion")
 """Optimizers that keep decay apart from the gradient."""
+FEWEST_LOOKS, AT_LIMIT = 10, 0.8
+"""Sampled steps at either end of a training, and the share of the largest magnitude that gradients have on average in
+them, from which nearly all of their elements lie at a limit."""
+SIGNS_SERVE = 0.7
+"""Share of what a constant output leaves to learn above which signs were enough."""
 JUMP = 20.0
 """Times its median and its first values from which the norm of the gradients explodes at single steps."""
 
@@ -58,8 +63,19 @@ def gradients_not_zeroed(evidence: Evidence) -> Argument:
 
 
 def clipping_too_strong(evidence: Evidence) -> Argument:
-    """Clipping leaves less than a twentieth of most gradients, so that steps are tiny."""
+    """Clipping leaves less than a twentieth of most gradients, so that steps are tiny; or hardly more than signs."""
     argument = Argument("clipping_too_strong")
+    if (level := _value_of_all(evidence)) is not None:
+        argument.add(
+            0.6,
+            f"the elements of the gradients of all weights are about {level:.2g} in magnitude in nearly all sampled "
+            "steps: they are clipped by value, and what is left of them is their signs",
+        )
+        progress = progress_of(evidence)
+        if progress is not None and progress.learnt > SIGNS_SERVE:
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+        argument.advice = f"clip_value: {level:.2g} → far above what most elements have, or clip by norm."
+        return argument
     clipped, total = evidence["clipped_norm"].finite, evidence["total_norm/gradients"].finite
     unclipped = evidence["unclipped_norm"].finite
     before = unclipped if len(unclipped) else total
@@ -104,6 +120,23 @@ def clipping_too_strong(evidence: Evidence) -> Argument:
         )
         argument.advice = "Call scaler.unscale_(optimizer) before the clipping: its limit is smaller by the loss scale."
     return argument
+
+
+def _value_of_all(evidence: Evidence) -> float | None:
+    """The magnitude that nearly all elements of the gradients of all weights have, where the loop clips; else None.
+
+    No gradient of a weight is as large in each of its elements as in those of another by itself.
+    """
+    known = [
+        series.finite.values
+        for name, series in evidence.of_tensors("gradient_rms").items()
+        if name.endswith("weight") and len(series.finite) >= FEWEST_LOOKS
+    ]
+    if not evidence.facts.clips or len(known) < 2:
+        return None
+    sizes = np.array([values[-FEWEST_LOOKS:] for values in known] + [values[:FEWEST_LOOKS] for values in known])
+    level = float(sizes.max())
+    return level if level > 0 and float(np.median(sizes)) > AT_LIMIT * level else None
 
 
 def _outweighing_decay(evidence: Evidence, clipped: float, left: float) -> str | None:

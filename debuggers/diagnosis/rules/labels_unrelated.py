@@ -15,6 +15,7 @@ from debuggers.diagnosis.derived.rates import has_collapsed, learning_rates
 from debuggers.diagnosis.derived.relation import (
     CHANCE,
     FEWEST,
+    answers_others,
     explains,
     hits,
     is_by_chance,
@@ -220,6 +221,30 @@ def _are_many(evidence: Evidence) -> bool:
     return loss is not None and int(np.prod(loss.outputs_shape[1:])) >= MANY
 
 
+def _add_validation(argument: Argument, evidence: Evidence, progress: Progress, floor: float) -> None:
+    """What is learnt of some rows, and of no others."""
+    validation = evidence.validation.finite
+    seen = visits(evidence)
+    # What is learnt of few rows, or of few of each class, need not hold for others: see overfitting.
+    classes = evidence["targets/classes_so_far"].late().median(0.0)
+    few = seen is not None and seen.rows < max(FEW_ROWS, OF_A_CLASS * classes)
+    if (
+        not few
+        and len(validation) >= 3
+        and is_of_whole_loss(evidence)
+        and floor > 0
+        and float(validation.values.min()) > 0.97 * floor
+        and progress.fell > 0.2
+    ):
+        argument.add(
+            0.55,
+            f"the training loss fell by {progress.fell:.0%}, the validation loss "
+            f"never below {validation.values.min():.3g}, "
+            f"that of a constant output ({floor:.3g})",
+            since=int(validation.steps[0]),
+        )
+
+
 def labels_unrelated(evidence: Evidence) -> Argument:
     """The loss stays at that of the best constant output, although weights move and outputs vary.
 
@@ -227,8 +252,14 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     are a trial of the loop: a language model first learns how frequent its tokens are, and rests there for a while.
     """
     argument = Argument("labels_unrelated")
+    argument.advice = (
+        "Check that inputs and targets belong together (same permutation for both), and try session.probe(batch): one "
+        "batch can be learnt by heart if the loop is sound."
+    )
     progress, baseline = progress_of(evidence), evidence["baseline_loss"].finite
     contrast = uncertainty_of_contrast(evidence) or uncertainty_of_classes(evidence)
+    if progress is not None and (told := answers_others(evidence, progress)):
+        return argument.add(0.6, told, since=int(evidence["loss"].steps[0]))
     if progress is None or progress.failed or not (len(baseline) or len(evidence["order"]) or contrast):
         return argument
     floor = baseline.median(contrast)
@@ -266,26 +297,7 @@ def labels_unrelated(evidence: Evidence) -> Argument:
         _add_steps(argument, evidence, near=near)
     if near:
         _add_hits(argument, evidence)
-    validation = evidence.validation.finite
-    seen = visits(evidence)
-    # What is learnt of few rows, or of few of each class, need not hold for others: see overfitting.
-    classes = evidence["targets/classes_so_far"].late().median(0.0)
-    few = seen is not None and seen.rows < max(FEW_ROWS, OF_A_CLASS * classes)
-    if (
-        not few
-        and len(validation) >= 3
-        and is_of_whole_loss(evidence)
-        and floor > 0
-        and float(validation.values.min()) > 0.97 * floor
-        and progress.fell > 0.2
-    ):
-        argument.add(
-            0.55,
-            f"the training loss fell by {progress.fell:.0%}, the validation loss "
-            f"never below {validation.values.min():.3g}, "
-            f"that of a constant output ({floor:.3g})",
-            since=int(validation.steps[0]),
-        )
+    _add_validation(argument, evidence, progress, floor)
     parameters = evidence.facts.parameters
     trained = trained_weights(evidence)
     whole = sum(float(np.prod(one.shape)) for one in parameters)
@@ -296,8 +308,4 @@ def labels_unrelated(evidence: Evidence) -> Argument:
     is_one_class = top.last > 0.8
     if argument.cause is not None and is_one_class and len(rare) and top.last >= IMBALANCE * rare[-1]:
         argument.against(MODERATE, "one class has nearly all targets: see class_imbalance")
-    argument.advice = (
-        "Check that inputs and targets belong together (same permutation for both), and try session.probe(batch): one "
-        "batch can be learnt by heart if the loop is sound."
-    )
     return argument

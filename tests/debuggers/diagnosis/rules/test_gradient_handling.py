@@ -6,7 +6,7 @@ from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace as with_fields
 
 from debuggers.diagnosis.cause import LIKELY
-from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.rules.gradient_handling import clipping_ineffective, clipping_too_strong, gradients_not_zeroed
 
@@ -119,3 +119,17 @@ def test_passes_that_are_added_up_do_no_harm_where_most_is_learnt(last, is_one):
         update_ratio=np.geomspace(0.06, 0.005, STEPS),
     )  # fmt: skip
     assert ("accumulation_not_averaged" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("clips", "second", "last", "is_one"), [
+    (True, 0.9e-4, 1.4, True), (False, 0.9e-4, 1.4, False), (True, 0.3e-4, 1.4, False), (True, 0.9e-4, 0.3, False),
+])  # fmt: skip
+def test_elements_of_one_magnitude_in_all_weights_are_clipped_by_value(clips, second, last, is_one):
+    """What is left of them are their signs, which may be enough."""
+    sizes = {"0.weight": np.full(STEPS, 1e-4), "1.weight": np.full(STEPS, second)}
+    facts = Facts(steps=STEPS, clips=clips, loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    found = evidence(
+        facts=facts, loss=np.linspace(2.0, last, STEPS), tensors={"gradient_rms": sizes},
+        update_ratio=np.full(STEPS, 2e-3),
+    )  # fmt: skip
+    assert ("clipping_too_strong" in [cause.code for cause in diagnose(found) if cause.is_likely]) == is_one

@@ -199,3 +199,27 @@ def test_some_of_many_classes_are_known_by_heart_before_the_loss_shows_it(accura
                "inputs__batch_size": 64.0, "inputs__repeated_rows": 1.0,
                "inputs__rows_so_far": 64 * STEPS / each}  # fmt: skip
     assert ("labels_unrelated" in codes(np.full(STEPS, 2.3) + NOISE, **signals)) == is_one
+
+
+@pytest.mark.parametrize(("last", "related", "each", "is_one"), [
+    (1.45, 0.12, 9.0, True), (1.2, 0.12, 9.0, False), (1.45, 0.3, 9.0, False), (1.45, 0.12, 2.0, False),
+])  # fmt: skip
+def test_a_divergence_from_the_shares_of_other_rows_hardly_falls(last, related, each, is_one):
+    """As of a teacher whose scores were stored in another order: what is learnt are the rows."""
+    shape = (64, 10)
+    divergence = LossFacts(kind="kl_div", reduction="mean", outputs_shape=shape, targets_shape=shape)
+    signals = {"correlation": related, "update_ratio": 0.02, "inputs__batch_size": 64.0, "inputs__repeated_rows": 1.0,
+               "inputs__rows_so_far": 64 * STEPS / each}  # fmt: skip
+    found = codes(np.linspace(1.5, last, STEPS) + NOISE, compared=divergence, **signals)
+    assert ("labels_unrelated" in found) == is_one
+
+
+@pytest.mark.parametrize(("last", "each", "is_one"), [(2.29, 2.0, True), (2.27, 2.0, False), (2.27, 9.0, True)])
+def test_rows_that_come_often_bring_equal_scores_down_a_little(last, each, is_one):
+    """A cross entropy of shares, of which that of a constant output is not known."""
+    shape = (64, 10)
+    mixed = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=shape, targets_shape=shape)
+    signals = {"update_ratio": 0.02, "outputs__batch_std": 0.3, "inputs__batch_size": 64.0,
+               "inputs__repeated_rows": 1.0, "inputs__rows_so_far": 64 * STEPS / each}  # fmt: skip
+    loss = np.r_[2.33, np.full(STEPS - 1, last)] + 0.1 * NOISE
+    assert ("labels_unrelated" in codes(loss, compared=mixed, **signals)) == is_one
