@@ -126,7 +126,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             number on the host: its ``pos_weight``.
         class_weight_ratio: How many times as much the class with the largest weight of a cross entropy counts as that
             with the smallest; 1 where classes have no weights, or where they are not known.
-        class_weights_follow: The correlation of these weights with how often each class is among a batch's targets.
+        class_weights_follow: 1 where these weights rise with how often each class is among a batch's targets, -1 where
+            they fall, by a correlation of more than a half; else 0.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
         ignored: The class index that counts for nothing; None for torch's default, -100.
         smoothing: The share of each target that a cross entropy's label smoothing spreads over all classes.

@@ -21,8 +21,6 @@ IMBALANCE = 10.0
 """Ratio of the most frequent to the rarest class (ClassImbalance of SageMaker Debugger)."""
 EQUALLY = 3.0
 """The same up to which classes come about equally often."""
-FOLLOWS = 0.5
-"""Correlation of weights with how often classes come from which they rise with it."""
 FINDS = 0.7
 """Share of the rows of the other classes from which a model that predicts them finds them."""
 FAR_RARER = 30.0
@@ -185,7 +183,7 @@ def _weighed_apart(evidence: Evidence) -> str | None:
     equally = most <= EQUALLY * least
     if loss.class_weight_ratio < (FAR_RARER if equally else IMBALANCE):
         return None
-    if not equally and loss.class_weights_follow < FOLLOWS:
+    if not equally and loss.class_weights_follow <= 0:
         return None
     often = f"{most:.0%} of the targets, the rarest {least:.1%}"
     return (

@@ -25,10 +25,11 @@ def positive_weight_of(term: Term) -> float:
 
 
 def class_weights_of(term: Term) -> tuple[float, float]:
-    """The ratio of the largest weight of a class to the smallest, and its correlation with how often classes come.
+    """The ratio of the largest weight of a class to the smallest, and whether weights go with how often classes come.
 
-    How often they are among the batch's targets. 1 and 0 where classes have no weights, or where they lie on a device;
-    weights of zero leave classes out.
+    That is their correlation with how often classes are among the batch's targets, rounded to -1, 0 or 1: what is the
+    same in most batches counts. 1 and 0 where classes have no weights, or where they lie on a device; weights of zero
+    leave classes out.
     """
     node = term.comparison
     if node is None or not operator(node).startswith("NllLoss"):
@@ -48,7 +49,7 @@ def class_weights_of(term: Term) -> tuple[float, float]:
         together = torch.stack([kept - kept.mean(), often - often.mean()])
         spread = together.square().sum(1).sqrt().prod()
         related = float(together.prod(0).sum() / spread) if float(spread) > 0 else 0.0
-    return ratio, related
+    return ratio, float(round(related))
 
 
 def limit_of(term: Term) -> float:

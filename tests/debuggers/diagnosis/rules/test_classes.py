@@ -235,8 +235,8 @@ def test_padding_that_counts_for_nothing_may_be_the_most_frequent_class(ignored,
 
 
 @pytest.mark.parametrize(("shares", "ratio", "follow", "finds", "is_one"), [
-    ((0.12, 0.08), 1000.0, 0.0, 0.2, True), ((0.12, 0.08), 20.0, 0.0, 0.2, False), ((0.4, 0.02), 20.0, 0.9, 0.2, True),
-    ((0.4, 0.02), 8.0, 0.9, 0.2, False), ((0.4, 0.02), 20.0, -0.5, 0.2, False), ((0.12, 0.08), 50.0, 0.0, 0.9, False),
+    ((0.12, 0.08), 1000.0, 0.0, 0.2, True), ((0.12, 0.08), 20.0, 0.0, 0.2, False), ((0.4, 0.02), 20.0, 1.0, 0.2, True),
+    ((0.4, 0.02), 8.0, 1.0, 0.2, False), ((0.4, 0.02), 20.0, 0.0, 0.2, False), ((0.12, 0.08), 50.0, 0.0, 0.9, False),
 ])  # fmt: skip
 def test_weights_of_classes_make_up_for_how_often_they_come(shares, ratio, follow, finds, is_one):
     """Or for what errors cost: then the other classes are found, too."""
