@@ -12,7 +12,7 @@ def parameter_roles(watch: ParameterWatch, invariants: InvariantLog, steps: int,
 
     What neither has a gradient nor belongs to the optimizer is frozen, as a backbone under ``torch.no_grad`` below a
     head that is trained, also where it requires a gradient: unless none of the model's parameters has both. So is what
-    belongs to a group of the optimizer whose rate is 0, and never changed, while others did.
+    belongs to a group of the optimizer whose rate is 0, and never changed, while others of that optimizer did.
     """
     found = watch.roles()
     kinds = {finding.kind for finding in watch.findings()}
@@ -25,11 +25,11 @@ def parameter_roles(watch: ParameterWatch, invariants: InvariantLog, steps: int,
     roles |= dict.fromkeys(found.lost_gradient, "lost_gradient")
     roles |= dict.fromkeys(found.without_gradient, "without_gradient")
     roles |= dict.fromkeys(found.frozen, "frozen")
-    roles |= {name: "frozen" for name in found.at_rate_zero if name not in roles}
     if len(roles) < len(found.parameters):
         left_out = set(found.outside_optimizer) & set(found.without_gradient)
         roles |= dict.fromkeys(left_out, "frozen")
     if "weights_stand_still" in kinds:
         roles |= {name: "unchanged" for name in found.parameters if name not in roles}
     roles |= {name: "unchanged" for name in found.idle if name not in roles}
+    roles |= {name: "frozen" for name in found.at_rate_zero if name not in roles}
     return roles
