@@ -15,7 +15,7 @@ from debuggers.gradients.weight_movement import IdleOptimizers, Movement, Weight
 from debuggers.instrumentation.joined_optimizers import members_of, rounds_of
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.torch_import import torch
-from debuggers.torch_internals.optimizers import held_parameters
+from debuggers.torch_internals.optimizers import held_parameters, resting_parameters
 
 FIRST_LOOK = 25
 """Steps after which weights are compared first: a GradScaler may skip up to 16 at the beginning."""
@@ -194,13 +194,7 @@ class ParameterWatch:
 
     def _at_rate_zero(self) -> set[str]:
         """Those that are in a group of the optimizer whose rate is 0 now."""
-        groups = [group for one in members_of(self._optimizer) for group in one.param_groups]
-        held = {
-            id(parameter)
-            for group in groups
-            if isinstance(group.get("lr"), int | float) and not group["lr"]  # a tensor may be on a device
-            for parameter in group["params"]
-        }
+        held = {one for member in members_of(self._optimizer) for one in resting_parameters(member)}
         return {name for name, parameter in self._named().items() if id(parameter) in held} if held else set()
 
     def _named(self) -> dict[str, torch.Tensor]:

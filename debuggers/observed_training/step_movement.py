@@ -8,6 +8,7 @@ from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.signals.deferred_values import DeferredValues
 from debuggers.torch_import import torch
+from debuggers.torch_internals.optimizers import resting_parameters
 
 _WATCHED = 4
 """Parameters whose elements are compared."""
@@ -31,7 +32,7 @@ class StepMovement:
             return  # a warm-up may begin at zero
         if isinstance(optimizer, torch.optim.LBFGS):
             return  # once it has converged, its steps change nothing
-        resting = {id(one) for group in optimizer.param_groups if _is_zero(group["lr"]) for one in group["params"]}
+        resting = resting_parameters(optimizer)
         chosen = [
             one
             for one in trained
@@ -66,8 +67,3 @@ class StepMovement:
                 self._invariants.check("step_changes_weights", step, broken=still)
 
         self._arrivals.push(moved, take)
-
-
-def _is_zero(rate: object) -> bool:
-    """Whether a group's rate is 0, as that of layers that are frozen so; a tensor may be on a device."""
-    return isinstance(rate, int | float) and rate == 0

@@ -121,3 +121,13 @@ class SkippedStep:
             del optimizer.__dict__["step"]
         else:
             optimizer.__dict__["step"] = self._before
+
+
+def resting_parameters(optimizer: torch.optim.Optimizer) -> set[int]:
+    """Returns the ``id`` of each parameter in a group whose rate is 0; a rate that is a tensor may be on a device."""
+    return {
+        id(parameter)
+        for group in optimizer.param_groups
+        if isinstance(group.get("lr"), int | float) and not group["lr"]
+        for parameter in group["params"]
+    }

@@ -181,3 +181,10 @@ def test_parameters_are_released_when_a_group_loses_them_and_held_again_when_one
     optimizer.add_param_group({"params": [left]})
     assert not released.look()
     assert left not in released
+
+
+def test_what_rests_is_in_a_group_whose_rate_is_zero():
+    still, other, moving = (torch.nn.Parameter(torch.ones(2)) for _ in range(3))
+    rates = ((still, 0.0), (other, torch.tensor(0.0)), (moving, 0.1))
+    optimizer = torch.optim.SGD([{"params": [one], "lr": rate} for one, rate in rates], lr=0.1)
+    assert optimizers.resting_parameters(optimizer) == {id(still)}
