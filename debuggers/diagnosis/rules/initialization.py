@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
+from debuggers.diagnosis.derived.first_gradients import multiplied_on_the_way
 from debuggers.diagnosis.derived.first_weights import (
     DROWNS,
     all_zero,
@@ -77,7 +78,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
                 since=int(loss.steps[0]),
             )
     if argument.cause is not None and not wrong:
-        _weigh_inputs(argument, evidence)
+        _weigh_the_rest(argument, evidence)
     ratio = evidence["update_ratio"].finite
     early = ratio.until(int(ratio.steps[0]) + EARLY).values if len(ratio) else ratio.values
     if argument.cause is not None and not wrong and float(early.max(initial=0.0)) > LARGE_RATIO:
@@ -256,13 +257,17 @@ def _add_fading(argument: Argument, evidence: Evidence, *, normalised: bool) -> 
         )
 
 
-def _weigh_inputs(argument: Argument, evidence: Evidence) -> None:
-    """Whether inputs decide how large the first outputs are: as they are given, or as the model makes them."""
+def _weigh_the_rest(argument: Argument, evidence: Evidence) -> None:
+    """What else may decide how large the first outputs are: inputs, as given or as the model makes them, and depth."""
     spread, enters = evidence["inputs/std"].finite.values, entering_first_layer(evidence)
     if len(spread) and not 0.1 < float(spread[0]) < OTHER_SCALE:
         argument.against(STRONG, f"the inputs have a standard deviation of {spread[0]:.2g}")
     elif enters is not None and enters[1] > OTHER_SCALE:
         argument.against(STRONG, f"about {enters[1]:.2g} enters {enters[0]}: that, not its weights, is large")
+    if (grown := multiplied_on_the_way(evidence)) is not None:
+        argument.against(
+            STRONG, f"the weights are at a usual scale, and gradients grow {grown[1]:,.0f} times on the way back"
+        )
 
 
 def _add_reach(argument: Argument, evidence: Evidence) -> None:

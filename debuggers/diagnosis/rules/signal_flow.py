@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
+from debuggers.diagnosis.derived.first_gradients import LARGE, MULTIPLIED, multiplied_on_the_way
 from debuggers.diagnosis.derived.initial_weights import RECURRENT, gains
 from debuggers.diagnosis.derived.rates import is_searched
 from debuggers.diagnosis.derived.relation import learnt_of_each
@@ -16,10 +17,6 @@ DECAY = 1e-3
 """Ratio of the first layers' gradients to the last ones' below which they vanish (AutoTrainer)."""
 ARRIVES = 0.1
 """The same from which gradients do arrive at the first layer, whatever those between get."""
-GROWTH = 70.0
-"""The same above which they explode (AutoTrainer)."""
-LARGE = 1e3
-"""A norm of all gradients that no usual network begins with."""
 BEGINNING = 5
 """Steps at which gradients may be large because nothing is learnt yet."""
 FEWEST_NORMS = 30
@@ -188,6 +185,32 @@ def _jumps(norms: Series) -> tuple[int, str] | None:
     )
 
 
+def _add_growth_at_first(argument: Argument, evidence: Evidence) -> bool:
+    """Gradients that grow on the way back before any update; returns whether usual weights do not explain that."""
+    known = [(name, series.first) for name, series in _matrices(evidence, "gradient_rms").items()]
+    known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
+    if len(known) >= 3:
+        ratio = known[0][1] / known[-1][1]
+        if ratio > MULTIPLIED and not _is_tiny(evidence, known[0][0], known[-1][0]):
+            argument.add(
+                MODERATE,
+                f"the gradient of {known[0][0]} is {ratio:,.0f} times that of {known[-1][0]} at first",
+                since=0,
+                where=[known[0][0]],
+            )
+    if (grown := multiplied_on_the_way(evidence)) is None:
+        return False
+    name, times, last = grown
+    argument.add(
+        STRONG,
+        f"before any update the gradient of {name} is {times:,.0f} times that of {last}, and weights start at a usual "
+        "scale: what is repeated or added up between them multiplies gradients",
+        since=0,
+        where=[name],
+    )
+    return True
+
+
 def exploding_gradients(evidence: Evidence) -> Argument:
     """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps.
 
@@ -196,17 +219,7 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     argument = Argument("exploding_gradients")
     if is_searched(evidence):
         return argument
-    known = [(name, series.first) for name, series in _matrices(evidence, "gradient_rms").items()]
-    known = [(name, value) for name, value in known if np.isfinite(value) and value > 0]
-    if len(known) >= 3:
-        ratio = known[0][1] / known[-1][1]
-        if ratio > GROWTH and not _is_tiny(evidence, known[0][0], known[-1][0]):
-            argument.add(
-                MODERATE,
-                f"the gradient of {known[0][0]} is {ratio:,.0f} times that of {known[-1][0]} at first",
-                since=0,
-                where=[known[0][0]],
-            )
+    grows = _add_growth_at_first(argument, evidence)
     norms, progress = evidence["total_norm/gradients"].finite, progress_of(evidence)
     goes_well = progress is not None and progress.learnt > 0.3
     losses = evidence["loss"]
@@ -250,5 +263,8 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     argument.advice = (
         "Clip: torch.nn.utils.clip_grad_norm_(model.parameters(), "
         f"max_norm={2 * typical:.2g}), before optimizer.step()."
+        if not grows
+        else "Divide what repeated steps add by their number, take means where neighbours are summed, or normalise in "
+        "between."
     )
     return argument

@@ -158,3 +158,28 @@ def test_gradients_beside_a_scale_that_begins_small_are_as_small(scale, spread, 
         tensors={"gradient_rms": {name: np.full(STEPS, value) for name, value in weights.items()}},
     )  # fmt: skip
     assert ("vanishing_gradients" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("times", "gain", "norm", "kind", "is_one"), [
+    (80.0, 0.6, 2e3, "ReLU", True), (60.0, 0.6, 2e3, "ReLU", False), (80.0, 8.0, 2e3, "ReLU", False),
+    (80.0, 0.6, 5e2, "ReLU", False), (80.0, 0.6, 2e3, "LayerNorm", False),
+])  # fmt: skip
+def test_gradients_that_usual_weights_do_not_multiply_explode_between_them(times, gain, norm, kind, is_one):
+    """As over Euler steps of a length of 1: the first outputs are as wrong, and the weights are not."""
+    layers = tuple(LayerFacts(name=name, kind="Linear") for name in ("enter", "slope", "leave"))
+    weights = tuple(ParameterFacts(name=f"{one.name}.weight", shape=(16, 16), std=gain / 4) for one in layers)
+    facts = Facts(
+        steps=STEPS, parameters=weights, layers=(*layers, LayerFacts(name="between", kind=kind)),
+        loss=LossFacts(kind="mse", reduction="mean"),
+    )  # fmt: skip
+    arriving = {"enter.bias": times / 4, "slope.bias": times, "leave.bias": 1.0}
+    falling = np.maximum(np.geomspace(1e4, 1.0, STEPS), 3.0)
+    tensors = {"gradient_rms": {name: np.full(STEPS, size) for name, size in arriving.items()}}
+    found = evidence(
+        facts=facts, loss=falling, tensors=tensors, baseline_loss=np.ones(STEPS), update_ratio=np.full(STEPS, 1e-3),
+        **{"total_norm/gradients": np.geomspace(norm, 10, STEPS), "outputs/std": np.full(STEPS, 50.0),
+           "targets/mean": np.zeros(STEPS), "targets/std": np.ones(STEPS)},
+    )  # fmt: skip
+    causes = diagnose(found)
+    assert ("poor_initialization" if not is_one else "exploding_gradients") == causes[0].code
+    assert any("slope.bias" in text for cause in causes for text in cause.evidence) == is_one
