@@ -12,7 +12,7 @@ FACTS_NAME = "stepscope/evidence"
 """The name of the text in a run that holds facts and findings; the last one counts."""
 
 
-OF_ELEMENTS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber", "bce", "bce_with_logits"})
+OF_ELEMENTS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber", "quantile", "bce", "bce_with_logits"})
 """Kinds of losses that compare each output by itself."""
 OF_VALUES = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
 """Those that compare outputs with values of any size."""
@@ -87,8 +87,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``bce_with_logits``, ``kl_div``, ``cosine`` (the negative of the cosine similarity), ``log_mse`` (a
             logarithm of squared errors, as in decibels), ``hinge`` and ``soft_margin`` (of scores with targets of 1 and
             -1, or of differences of two sides that are trained, as of triplets and ranks), ``multi_margin``,
-            ``contrast`` (draws some pairs together and others apart), ``overlap`` (the negative of a share of what
-            overlaps, as in dice); ``""`` for others, or if there are several.
+            ``quantile`` (the larger of an error times q and times q - 1), ``contrast`` (draws some pairs together and
+            others apart), ``overlap`` (the negative of a share of what overlaps, as in dice); ``""`` for others, or if
+            there are several.
         reduction: ``mean`` or ``sum``, also where the loop reduces the elements itself; ``mean`` for a sum that is
             divided by the number of its summands or of the batch's rows, with the summands of a row as ``factor``;
             ``none`` where nothing was reduced.
@@ -100,10 +101,10 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             ``log_softmax``, ``sigmoid``, ``log_sigmoid``, ``tanh``, ``relu``, ``softplus``, ``exp``, ``silu``,
             ``gelu``, ``mish``, ``hardswish``, ``hardsigmoid``, ``hardtanh``, ``relu6``, ``elu``,
             ``square``, ``abs``; ``""`` for none.
-        bounded_by: Of a loss of ``OF_VALUES``, the activation that bounds what it compares, also if constants multiply
-            it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors, ``unit_vector`` for
-            vectors divided by their lengths, ``recurrent_state`` for states of an LSTM or GRU, ``standard_score`` for
-            what a norm without trained weights puts out; ``""`` for none.
+        bounded_by: Of a loss of ``OF_VALUES``, or of quantiles, the activation that bounds what it compares, also if
+            constants multiply it afterwards: as ``before``, or ``cosine`` for cosine similarities of trained vectors,
+            ``unit_vector`` for vectors divided by their lengths, ``recurrent_state`` for states of an LSTM or GRU,
+            ``standard_score`` for what a norm without trained weights puts out; ``""`` for none.
         times: The product of these constants; of standard scores also the largest that there can be.
         temperature: What the outputs are divided by before the softmax of a divergence: gradients are 1/T² of what they
             are without it (Hinton et al. 2015, section 2).
@@ -129,6 +130,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         class_weights_follow: 1 where these weights rise with how often each class is among a batch's targets, -1 where
             they fall, by a correlation of more than a half; else 0.
         limit: The error from which a Huber or smooth L1 loss grows as the error itself: its ``delta`` or ``beta``.
+        levels: The quantiles, from 0 to 1, that a loss of quantiles asks for, one for each output or one for all, as
+            far as they lie on the host.
         ignored: The class index that counts for nothing; None for torch's default, -100.
         smoothing: The share of each target that a cross entropy's label smoothing spreads over all classes.
         confidence_penalty: Times the cross entropy that the negative entropy of the same probabilities is added to it
@@ -163,6 +166,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     class_weight_ratio: float = 1.0
     class_weights_follow: float = 0.0
     limit: float = 1.0
+    levels: tuple[float, ...] = ()
     ignored: int | None = None
     smoothing: float = 0.0
     confidence_penalty: float = 0.0

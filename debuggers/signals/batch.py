@@ -12,7 +12,7 @@ from debuggers.host_arrays.graph_capture import is_capturing
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.signals.agreement import Aligned, agreement, align
-from debuggers.signals.batch_memory import BatchMemory
+from debuggers.signals.batch_memory import BatchMemory, Limit
 from debuggers.signals.batch_statistics import (
     Statistics,
     TargetColumns,
@@ -49,7 +49,8 @@ class BatchSignals:
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
-        self._loss_kind, self._loss_limit, self._loss_classes = "", 1.0, 0
+        self._loss_kind, self._loss_classes = "", 0
+        self._loss_limit: Limit = 1.0
         self.evaluations = EvaluationSignals(log, arrivals, self._memory)
         self._seen = _Seen()
         self._non_finite = 0
@@ -67,7 +68,7 @@ class BatchSignals:
         outputs: Any = None,
         targets: Any = None,
         loss_kind: str = "",
-        loss_limit: float = 1.0,
+        loss_limit: Limit = 1.0,
         loss_classes: int = 0,
         pairs: Mapping[str, torch.Tensor | None] | None = None,
         told: bool = False,
@@ -79,7 +80,7 @@ class BatchSignals:
             outputs: What it returned, or what its loss compares with the targets.
             targets: What the loss compares with the outputs.
             loss_kind: A kind of ``LossFacts``; ``""`` if it is not known; then that of the steps before.
-            loss_limit: That of ``LossFacts``, of a kind that is known.
+            loss_limit: The ``limit`` of ``LossFacts``, or its ``levels``, of a kind that is known.
             loss_classes: How many classes the loss chooses from; 0 if it is not known; then as at the steps before.
             pairs: Signals of a loss of pairs, 0-d, and as ``tie`` what it is where all outputs are equal, if that is
                 its baseline.
@@ -259,7 +260,7 @@ class BatchSignals:
         if counts.get(NON_FINITE_INPUTS):
             self._log.put(step, counts, time_ns)
 
-    def _take(self, step: int, time_ns: int, loss: tuple[str, float], deferred: DeferredValues) -> None:
+    def _take(self, step: int, time_ns: int, loss: tuple[str, Limit], deferred: DeferredValues) -> None:
         arrays = deferred.resolve()
         rows, columns, counts, goals = (arrays.pop(name, None) for name in ("rows", "columns", "counts", "values"))
         numbers = arrays.pop("inputs/rows", None)

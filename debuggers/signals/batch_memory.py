@@ -1,5 +1,6 @@
 """What is remembered of the batches: which there were, and how their targets are distributed."""
 
+import math
 from collections import OrderedDict
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy.typing as npt
 
 from debuggers.signals.deferred_values import Floats
 
+Limit = float | tuple[float, ...]
+"""The ``limit`` of ``LossFacts``; of a loss of quantiles its ``levels``."""
 MOST_BATCHES = 512
 MOST_ROWS = 1 << 16
 MOST_VALUES = 4096
@@ -87,15 +90,15 @@ class BatchMemory:
         if len(self._values) < MOST_VALUES:
             self._values = np.concatenate([self._values, values[np.isfinite(values).all(1)]])
 
-    def baseline(self, loss_kind: str, limit: float = 1.0, *, tie: float = np.nan) -> float:
+    def baseline(self, loss_kind: str, limit: Limit = 1.0, *, tie: float = np.nan) -> float:
         """Returns the loss of the best constant output, in nats or squared units of the targets; NaN if unknown.
 
         For targets that are class indices the entropy of the classes, unless the loss is another one; for binary
         cross-entropy, and for soft margins, the mean of the columns' entropies; for the mean squared error the mean of
-        their variances; for absolute, Huber and smooth L1 losses, with the ``limit`` of ``LossFacts``, the mean of the
-        columns' least losses over the targets remembered; for the hinge loss of one score, which is ``tie`` for scores
-        of 0, that or the loss of always the more frequent of 1 and -1; for that of several classes, with a margin of 1,
-        that of equal scores, or of one class that is first.
+        their variances; for absolute, Huber and smooth L1 losses, with the ``limit`` of ``LossFacts``, and for those of
+        quantiles, with its ``levels``, the mean of the columns' least losses over the targets remembered; for the hinge
+        loss of one score, which is ``tie`` for scores of 0, that or the loss of always the more frequent of 1 and -1;
+        for that of several classes, with a margin of 1, that of equal scores, or of one class that is first.
         """
         number, total, squares = self._columns
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -111,6 +114,8 @@ class BatchMemory:
                 # What cancellation leaves of constant targets is no error.
                 error = float(np.mean(np.where(variances > _CANCELLED * squares / number, variances, 0.0)))
                 return error if loss_kind == "mse" else float(np.sqrt(error))
+            if isinstance(limit, tuple):
+                return _of_quantiles(self._values, limit) if loss_kind == "quantile" and len(self._values) else np.nan
             if loss_kind in _ABSOLUTE and len(self._values):
                 return float(np.mean([_least(column, loss_kind, limit) for column in self._values.T]))
             if loss_kind == "multi_margin":
@@ -142,6 +147,15 @@ class BatchMemory:
 def _entropy(shares: Floats) -> Floats:
     """-p log p of each share."""
     return -shares * np.log(np.where(shares > 0, shares, 1.0))
+
+
+def _of_quantiles(values: Floats, levels: tuple[float, ...]) -> float:
+    """The mean loss of the columns' quantiles; NaN where levels are not one for each of them, or one for all."""
+    each = np.broadcast_to(levels, values.shape[1]) if len(levels) in (1, values.shape[1]) else np.full(0, np.nan)
+    if not len(each):
+        return math.nan
+    errors = values - [np.quantile(column, level) for column, level in zip(values.T, each, strict=True)]
+    return float(np.maximum(each * errors, (each - 1) * errors).mean())
 
 
 def _least(values: Floats, loss_kind: str, limit: float) -> float:

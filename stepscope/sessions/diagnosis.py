@@ -192,7 +192,7 @@ class SessionDiagnosis:
                 outputs=outputs,
                 targets=view.targets,
                 loss_kind=view.facts.kind,
-                loss_limit=view.facts.limit,
+                loss_limit=view.facts.levels or view.facts.limit,
                 loss_classes=classes,
                 pairs=pairs,
             )

@@ -41,7 +41,7 @@ _PICKS = (
 """Operators that keep the sign of what they are given; a division is one by a number of rows."""
 _ORDER = ("Index", "Sort", "Logcumsumexp", "Cumsum", "ExpBackward")
 """How the names of operators begin that put a batch's outputs in an order."""
-NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
+NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"quantile", "cross_entropy", "bce", "bce_with_logits"}
 
 
 def flipped_loss_sign(evidence: Evidence) -> Argument:

@@ -38,7 +38,7 @@ def target_out_of_range(evidence: Evidence) -> Argument:
     if len(low) and len(high) and not _stand_for_rows(evidence, loss):
         smallest, largest = float(low.values.min()), float(high.values.max())
         bounds, squashing = _bounds(loss)
-        if loss.kind in OF_VALUES and bounds is not None:
+        if loss.kind in OF_VALUES | {"quantile"} and bounds is not None:
             width = max(largest - smallest, 1e-12)
             beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
             if beyond > BEYOND * width and _lost(evidence, loss, bounds, beyond) > BEYOND:

@@ -1,7 +1,8 @@
 """Losses put together of plain operators: which nodes are a cross entropy, a squared error, and so on."""
 
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.observed_training.graphs.margins import margin_of
@@ -12,6 +13,7 @@ from debuggers.torch_internals.graph_nodes import (
     PICKING,
     constant_operand,
     is_leaf,
+    number_on_host,
     operands,
     operator,
     shape_of,
@@ -22,6 +24,8 @@ _SHIFTING = frozenset(["Add", "Sub", "Clamp", "ClampMin", "ClampMax"])
 _NORMS = frozenset(["LinalgVectorNorm", "Norm"])
 _OF_ERRORS = _NORMS | {"Cosh"}
 """Functions that are applied to errors, and that have saved them."""
+MOST_LEVELS = 16
+"""The most quantiles that one loss asks for."""
 _FURTHEST = 8
 """How many nodes may lie between the parts of one formula."""
 
@@ -37,10 +41,8 @@ def written_out(name: str, node: Any, way: Way) -> Term | None:
         return _of_difference("l1", node, inner[0], way)
     if name in _OF_ERRORS and len(inner) == 1:
         return _of_difference("", node, inner[0], way)
-    if name == "Div" and len(inner) == 2:
-        return _cosine(node, inner, way)
-    if name == "Sub" and len(inner) == 2:
-        return _picked_beside_total(inner, way)
+    if len(inner) == 2 and name in _OF_TWO:
+        return _OF_TWO[name](node, inner, way)
     if len(inner) != 1:
         return None
     if name in PICKING:
@@ -84,7 +86,7 @@ def _picked(node: Any, inner: Any, way: Way) -> Term | None:
     return None
 
 
-def _picked_beside_total(inner: list[Any], way: Way) -> Term | None:
+def _picked_beside_total(_: Any, inner: list[Any], way: Way) -> Term | None:
     """The term of ``logits[rows, classes] - logits.logsumexp(1)``, in this order or the other one."""
     for sign, (picked, total) in ((-1.0, inner), (1.0, inner[::-1])):
         picked, total = _behind(picked), _behind(total)
@@ -104,6 +106,37 @@ def _of_difference(kind: str, node: Any, inner: Any, way: Way) -> Term | None:
     if is_leaf(outputs):
         return None
     return way.ends(kind, outputs, node, difference_sign=sign, shape=shape_of(inner))
+
+
+def _quantile(node: Any, inner: list[Any], way: Way) -> Term | None:
+    """The term of max(q·e, (q - 1)·e), the loss of a quantile q: an error times two factors that differ by 1."""
+    scaled = [_behind(one) for one in inner]
+    if any(operator(one) != "Mul" or len(operands(one)) != 1 for one in scaled):
+        return None
+    difference, other = (_behind(operands(one)[0]) for one in scaled)
+    factors = [constant_operand(one) for one in scaled]
+    if not _are_same_difference(difference, other) or not all(
+        isinstance(one, torch.Tensor) and one.numel() for one in factors
+    ):
+        return None
+    term = _of_difference("quantile", node, difference, way)
+    first, second = (number_on_host(one.reshape(-1)[0]) for one in factors)
+    if term is None or first is None or second is None or not math.isclose(abs(first - second), 1, rel_tol=1e-4):
+        return None
+    larger = factors[0 if first > second else 1]
+    return replace(
+        term,
+        difference_sign=term.difference_sign if first > second else -term.difference_sign,
+        levels=tuple(larger.reshape(-1).tolist()) if larger.numel() <= MOST_LEVELS else (),
+    )
+
+
+def _are_same_difference(node: Any, other: Any) -> bool:
+    """Whether two nodes are one, or subtract the same outputs in the same order: a loop may write it down twice."""
+    if node is other:
+        return True
+    places = [[following for following, _ in one.next_functions] for one in (node, other)]
+    return operator(node) == operator(other) == "Sub" and places[0] == places[1]
 
 
 def _of_product(node: Any, inner: Any, constant: Any, way: Way) -> Term | None:
@@ -242,3 +275,7 @@ def _picks(node: Any) -> bool:
             return False
         node = inner[0]
     return False
+
+
+_OF_TWO: Final = {"Maximum": _quantile, "Div": _cosine, "Sub": _picked_beside_total}
+"""Formulas that end with an operator of two operands that are computed from outputs."""

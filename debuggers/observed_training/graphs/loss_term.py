@@ -29,7 +29,7 @@ class Term:
         weighted: Whether single elements are multiplied with weights of their own.
         paired: The shape of what an operator combined with a constant so that each of its elements met each of the
             constant's, else ().
-        smoothing, confidence_penalty: As in ``LossFacts``.
+        smoothing, confidence_penalty, levels: As in ``LossFacts``.
         margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
     """
 
@@ -47,6 +47,7 @@ class Term:
     confidence_penalty: float = 0.0
     margin: Margin | None = None
     contrast: Contrast | None = None
+    levels: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
     difference = None
     if term.difference_sign:
         broadcast = _is_spread(shown, term.shape, outputs)
-        difference = _tensor(saved_value(term.comparison, "self"))
+        difference = _difference(term)
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term, outputs_shape)
@@ -161,7 +161,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         if softmax_dim is None:
             outputs_shape = shape_by_classes(term.comparison, outputs_shape)
     ratio, follow = class_weights_of(term)
-    squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES else ("", 0.0)
+    squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES | {"quantile"} else ("", 0.0)
     facts = LossFacts(
         kind=term.kind,
         reduction=reduction or ("none" if term.kind else ""),
@@ -186,6 +186,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         class_weight_ratio=ratio,
         class_weights_follow=follow,
         limit=limit_of(term),
+        levels=term.levels,
         ignored=ignored_of(term),
         smoothing=term.smoothing,
         confidence_penalty=term.confidence_penalty,
@@ -275,6 +276,16 @@ def _targets(term: Term) -> torch.Tensor | None:
         turned = term.margin.grows if term.margin is not None else term.kind != "cosine" and has_minus(factor)
         return -factor if turned else factor
     return _tensor(saved_value(node, "target"))
+
+
+def _difference(term: Term) -> torch.Tensor | None:
+    """What a comparison is applied to; of a quantile's loss, what its two sides differ by."""
+    ours = _tensor(saved_value(term.comparison, "self"))
+    theirs = _tensor(saved_value(term.comparison, "other")) if term.kind == "quantile" else None
+    if ours is None or theirs is None:
+        return ours
+    with quiet_computation(ours.device.type):
+        return ours - theirs
 
 
 def _tensor(value: Any) -> torch.Tensor | None:

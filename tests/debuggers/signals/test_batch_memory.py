@@ -45,6 +45,17 @@ def test_columns_have_constants_of_their_own():
     assert baseline([targets], "l1") == pytest.approx((1 + 2) / 2)
 
 
+@pytest.mark.parametrize(("levels", "least"), [((0.5,), (1 / 2 + 1) / 2), ((0.5, 0.25), (1 / 2 + 3 / 4) / 2)])
+def test_columns_have_quantiles_of_their_own(levels, least):
+    """Of 100 and 104 the lower quartile is 101: errors of -1 and 3 count 3/4 and 1/4, 3/4 on average."""
+    targets = torch.tensor([[0.0, 100.0], [2.0, 104.0]])
+    assert baseline([targets], "quantile", levels) == pytest.approx(least)
+
+
+def test_quantiles_of_other_columns_have_no_baseline():
+    assert np.isnan(baseline([torch.tensor([[0.0, 100.0], [2.0, 104.0]])], "quantile", (0.1, 0.5, 0.9)))
+
+
 def test_rows_are_remembered_each_once():
     random = np.random.default_rng(0)
     memory, known = BatchMemory(), np.zeros(0)

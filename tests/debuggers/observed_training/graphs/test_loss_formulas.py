@@ -161,3 +161,38 @@ def test_weights_of_classes_are_known_beside_how_often_these_come(weights, ratio
 
     assert facts.class_weight_ratio == pytest.approx(ratio)
     assert facts.class_weights_follow == sign
+
+
+LEVELS = torch.tensor([0.1, 0.5, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "levels", "negated"),
+    [
+        (lambda o: torch.maximum(LEVELS * (VALUES - o), (LEVELS - 1) * (VALUES - o)).mean(), (0.1, 0.5, 0.9), False),
+        (lambda o: torch.max((0.3 - 1) * (VALUES - o), 0.3 * (VALUES - o)).sum(1).mean(), (0.3,), False),
+        (lambda o: torch.maximum(0.7 * (o - VALUES), -0.3 * (o - VALUES)).mean(), (0.7,), False),
+        (lambda o: -torch.maximum(0.7 * (VALUES - o), -0.3 * (VALUES - o)).mean(), (0.7,), True),
+    ],
+)
+def test_the_larger_of_an_error_times_two_factors_is_the_loss_of_a_quantile(loss_of, levels, negated):
+    """The errors of (N, 1) and (N, 3) are those of three quantiles of one target."""
+    torch.manual_seed(0)
+    outputs = nn.Linear(4, CLASSES)(torch.ones(ROWS, 4))
+    view = viewed(loss_of)
+
+    assert (view.facts.kind, view.facts.broadcast, view.facts.negated) == ("quantile", False, negated)
+    assert view.facts.levels == pytest.approx(levels)
+    assert torch.allclose(view.difference_sign * view.difference, outputs.detach() - VALUES, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda o: torch.maximum(0.9 * (VALUES - o), 0.1 * (VALUES - o)).mean(),  # no two factors of a quantile
+        lambda o: torch.maximum(0.9 * (VALUES - o), -0.1 * (o - VALUES)).mean(),  # an error and its opposite
+        lambda o: torch.maximum(VALUES - o, 0.1 - o).mean(),
+    ],
+)
+def test_the_larger_of_two_others_is_no_loss_of_a_quantile(loss_of):
+    assert viewed(loss_of).facts.kind != "quantile"
