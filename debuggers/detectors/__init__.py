@@ -47,17 +47,20 @@ __all__ = [
 
 
 def gradient_detectors(
-    noise: Callable[[int], float] = lambda step: 1.0, order: Callable[[], Sequence[str]] = lambda: ()
+    noise: Callable[[int], float] = lambda step: 1.0,
+    order: Callable[[], Sequence[str]] = lambda: (),
+    unit: Callable[[], float] = lambda: 1.0,
 ) -> Detectors:
     """Returns the rules for gradients and updates, with no step seen.
 
-    For ``noise`` see ``ExplodingGradient``; ``order`` returns the names of modules in the order of their calls.
+    For ``noise`` and ``unit`` see ``ExplodingGradient``; ``order`` returns the names of modules in the order of their
+    calls.
     """
     modules = Modules(order)
     return Detectors(
         [
             NonFiniteGradient(),
-            ExplodingGradient(noise),
+            ExplodingGradient(noise, unit),
             ExplodingByDepth(modules),
             VanishingGradient(),
             VanishingByDepth(modules),

@@ -36,8 +36,10 @@ class ExplodingGradient(Detector):
     A batch of fewer rows than usual may have a norm that is larger by the root of the ratio: see ``BatchNoise``.
 
     A norm above 1e6 always breaks the rule: a network that explodes from its first step has no healthy norms to
-    compare with. Tools use limits of 10, 1e4 and 1e6; this is the highest. The lower limits are stepscope's own
-    choice: in 260,000 steps of small networks on scikit-learn's digits, they leave one alarm of eight, the true one.
+    compare with. Tools use limits of 10, 1e4 and 1e6; this is the highest. Gradients grow with the unit of the loss, so
+    that it is 1e6 times ``unit()``, which is more than 1 where targets are huge numbers. The lower limits are
+    stepscope's own choice: in 260,000 steps of small networks on scikit-learn's digits, they leave one alarm of eight,
+    the true one.
     """
 
     kind = "exploding_gradient"
@@ -47,15 +49,22 @@ class ExplodingGradient(Detector):
     rule = (
         "log10 |g| > mean + max(6 σ, 1) over the tensor's last 128 values, from 16 values on (the spike test of OLMo, "
         "128 values and 6 σ, on logarithms), and |g| above its first 16 values' geometric mean, or 10 if that is less; "
-        "or |g| > 1e6 (the highest limit in use); none below 1e-4 of the largest norm of its step"
+        "or |g| > 1e6 (the highest limit in use) times a constant output's loss, if that is above 1; none below 1e-4 "
+        "of the largest norm of its step"
     )
     evidence = "norm {value:.3g} is above {threshold:.3g}"
     worst = np.fmax
 
-    def __init__(self, noise: Callable[[int], float] = lambda step: 1.0) -> None:
-        """Judges nothing yet; ``noise(step)`` says how many times as large as usual a step's noise may be."""
+    def __init__(
+        self, noise: Callable[[int], float] = lambda step: 1.0, unit: Callable[[], float] = lambda: 1.0
+    ) -> None:
+        """Judges nothing yet.
+
+        ``noise(step)`` says how many times as large as usual a step's noise may be, ``unit()`` what a loss of usual
+        size is, at least 1.
+        """
         super().__init__()
-        self._noise, self._window = noise, _Window()
+        self._noise, self._unit, self._window = noise, unit, _Window()
 
     def check(self, observation: Observation) -> tuple[Bools, Floats]:
         """See the class."""
@@ -63,7 +72,7 @@ class ExplodingGradient(Detector):
         usable = (norms > 0) & (norms < np.inf) & (observation.values["non_finite"] == 0)
         logarithms = np.log10(norms, out=np.zeros_like(norms), where=usable)
         noise = np.log10(self._noise(observation.step))
-        limits = np.minimum(self._window.limits(len(norms)) + noise, _LOG_LIMIT)
+        limits = np.minimum(self._window.limits(len(norms)) + noise, _LOG_LIMIT + np.log10(self._unit()))
         self._window.push(usable, logarithms)
         counts = norms > ROUNDING * norms.max(where=usable, initial=0.0)
         return usable & counts & (logarithms > limits), np.power(10.0, limits)

@@ -29,6 +29,9 @@ class TotalLimit:
     It is that of ``ExplodingGradient``. Until 16 norms were seen, it is 50 times the smallest of them, and at least
     10, because a learning rate that is far too high shows in the second or third step. Single tensors have no such
     limit: their first gradients may be tiny by construction. Both numbers are stepscope's own choice.
+
+    Attributes:
+        unit: What a loss of usual size is, at least 1: see ``ExplodingGradient``.
     """
 
     def __init__(self) -> None:
@@ -36,16 +39,22 @@ class TotalLimit:
         self._sum = self._squares = 0.0
         self._smallest = math.inf
         self._start = -math.inf
+        self.unit = 1.0
+
+    @property
+    def highest(self) -> float:
+        """The largest norm that breaks no rule, whatever came before."""
+        return ABSOLUTE_LIMIT * self.unit
 
     def value(self) -> float:
         """The largest norm that breaks no rule."""
         points = len(self._logs)
         if points < MIN_POINTS:
-            return min(ABSOLUTE_LIMIT, max(EARLY_LEAST, EARLY_FACTOR * self._smallest))
+            return min(self.highest, max(EARLY_LEAST, EARLY_FACTOR * self._smallest))
         mean = self._sum / points
         variance = (self._squares - points * mean * mean) / (points - 1)
         log = max(mean + max(SIGMAS * math.sqrt(max(variance, 0.0)), SMALLEST_DECADES), self._start)
-        return min(ABSOLUTE_LIMIT, math.pow(10.0, min(log, 300.0)))
+        return min(self.highest, math.pow(10.0, min(log, 300.0)))
 
     def push(self, norm: float) -> None:
         """Adds a norm, unless it is zero or not finite."""
@@ -91,7 +100,8 @@ class ExplodingTotal(Detector):
     judged = "norm"
     rule = (
         "log10 |g| > mean + max(6 σ, 1) over the last 128 values, from 16 values on, and |g| above the geometric mean "
-        "of the first 16, or 10 if that is less; or |g| > 1e6; before 16 values, |g| > 10 and 50 times the smallest"
+        "of the first 16, or 10 if that is less; or |g| > 1e6 times a constant output's loss, if that is above 1; "
+        "before 16 values, |g| > 10 and 50 times the smallest"
     )
     evidence = ExplodingGradient.evidence
     worst = np.fmax

@@ -229,9 +229,16 @@ class GradientDebugger(Closing):
         """Takes the loop's GradScaler from now on."""
         self._measurement.scaler = scaler
 
-    def note_rows(self, step: int, rows: int) -> None:
-        """Says how many rows the batch of a step has, before it is probed or measured; 0 where that is not known."""
+    def note_batch(self, step: int, rows: int, usual_loss: float) -> None:
+        """Says of what a step's gradients are, before they are probed or measured.
+
+        Args:
+            step: The training step.
+            rows: How many the batch has; 0 where that is not known.
+            usual_loss: What the loss of a constant output is; gradients grow with the unit of the loss.
+        """
         self._findings.noise.note(step, rows)
+        self._total.limit.unit = max(1.0, usual_loss)
 
     def leave_out(self) -> None:
         """Notes that this step is not measured; call it instead of ``step`` where only some steps are.

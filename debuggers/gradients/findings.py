@@ -34,7 +34,7 @@ class GradientFindings:
         self._emitter = emitter
         self.on_begun: Callable[[list[Finding]], None] = lambda findings: None
         self.order: Callable[[], Sequence[str]] = lambda: ()
-        self._detectors = gradient_detectors(self.noise.factor, self._called)
+        self._detectors = gradient_detectors(self.noise.factor, self._called, lambda: self.total.limit.unit)
 
     def see_gradients(
         self,

@@ -10,7 +10,6 @@ import numpy as np
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding, total_detectors
-from debuggers.detectors.exploding_gradient import ABSOLUTE_LIMIT
 from debuggers.detectors.observation import Observation
 from debuggers.detectors.total_gradient import TotalLimit, ZeroTotalPeriod
 from debuggers.gradients.batch_noise import BatchNoise
@@ -57,6 +56,7 @@ class TotalGradient:
     Attributes:
         steps: Steps whose total was seen on the host.
         non_finite_steps: Those of them at which it was not finite.
+        limit: The largest norm that breaks no rule.
         on_reading: Called with each step and its total norm, once that is on the host.
     """
 
@@ -71,7 +71,7 @@ class TotalGradient:
         self.on_reading: Callable[[int, float], None] | None = None
         self._emitter, self._arrivals, self._announce = emitter, arrivals, announce
         self._detectors, self._noise = total_detectors(), BatchNoise() if noise is None else noise
-        self._limit, self._turns = TotalLimit(), ZeroTotalPeriod()
+        self.limit, self._turns = TotalLimit(), ZeroTotalPeriod()
         self._was_faulty = False
         self._probed: _Probed | None = None
 
@@ -120,8 +120,8 @@ class TotalGradient:
         self.non_finite_steps += not reading.finite
         if self.on_reading is not None:
             self.on_reading(step, reading.total_norm)
-        limit = min(ABSOLUTE_LIMIT, self._limit.value() * self._noise.factor(step))
-        self._limit.push(reading.total_norm)
+        limit = min(self.limit.highest, self.limit.value() * self._noise.factor(step))
+        self.limit.push(reading.total_norm)
         too_many_zeros = self._turns.push(reading.total_norm)
         if reading.finite and reading.total_norm <= limit and not too_many_zeros and not self._was_faulty:
             return []  # a detector need not see what came before the first fault

@@ -43,12 +43,14 @@ class BatchSignals:
     But of as many values, those that the loss itself compares count: a loop may tell them in another unit.
 
     Attributes:
+        constant_loss: What a constant output's loss is, as far as that is known; None before the first batch.
         evaluations: Takes the calls without gradients.
     """
 
     def __init__(self, log: SignalLog, arrivals: ArrivalQueue) -> None:
         self._log, self._arrivals = log, arrivals
         self._memory = BatchMemory()
+        self.constant_loss: float | None = None
         self._loss_kind, self._loss_classes = "", 0
         self._loss_limit: Limit = 1.0
         self.evaluations = EvaluationSignals(log, arrivals, self._memory)
@@ -277,6 +279,7 @@ class BatchSignals:
             values["baseline_loss"] = self._memory.baseline(*loss, tie=values.pop("tie", np.nan))
         elif "tie" in values:
             values["baseline_loss"] = values.pop("tie")
+        self.constant_loss = values.get("baseline_loss", self.constant_loss or np.nan)
         self._log.put(step, values, time_ns)
 
 

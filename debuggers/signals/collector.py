@@ -114,6 +114,11 @@ class Signals:
             with self._stopwatch, self._isolation.guard("looking at a batch"):
                 self._batch.see(**seen)
 
+    @property
+    def constant_loss(self) -> float | None:
+        """What a constant output's loss is, NaN where that is not known; None before the first batch."""
+        return self._batch.constant_loss
+
     def broken_batch(self, step: int, count: int) -> None:
         """Takes how many inputs of a call not sampled were NaN or infinite, at a step whose loss is not finite.
 

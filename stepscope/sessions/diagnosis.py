@@ -1,5 +1,6 @@
 """The evidence that a session collects, from which a diagnosis argues."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -176,6 +177,22 @@ class SessionDiagnosis:
     def rows(self) -> int:
         """The length of the batches since the last step together; 0 where nothing is observed."""
         return 0 if self.observer is None else sum(self.observer.calls.sizes)
+
+    def usual_loss(self, loss: torch.Tensor | float | None) -> float:
+        """What a constant output's loss is; before that is known the first loss, if it is on the host, else 1.
+
+        It tells the unit of a loss, which its gradients grow with: targets may be huge numbers. A first loss of a model
+        that starts wrong is larger, so that it counts for as long as nothing better is known alone.
+        """
+        known = None if self.signals is None else self.signals.constant_loss
+        if known is not None or self.signals is None or loss is None:
+            return known if known is not None and math.isfinite(known) else 1.0
+        if isinstance(loss, torch.Tensor) and not loss.is_cpu:
+            return 1.0
+        with self._isolation.guard("reading the first loss"):
+            first = abs(float(loss.detach() if isinstance(loss, torch.Tensor) else loss))
+            return first if math.isfinite(first) else 1.0
+        return 1.0
 
     def take_unclipped(self) -> float | PendingReading | None:
         """Returns the norm of all gradients before the loop clipped those of the coming step, once, if it is known."""

@@ -206,7 +206,7 @@ class DebugSession(SessionProbing):
         measured = self._pacing.is_measured(number)
         with self._pacing.stopwatch:
             loss = self._diagnosis.loss(loss)
-            self._instruments.gradients.note_rows(number, self._diagnosis.rows)
+            self._instruments.gradients.note_batch(number, self._diagnosis.rows, self._diagnosis.usual_loss(loss))
             self._instruments.gradients.unclipped.emit(number, self._diagnosis.take_unclipped())
             self._diagnostics.emit(number, None if self._waits else loss, metrics, measured=measured)
             self._diagnosis.note_metrics(number, metrics)

@@ -71,6 +71,12 @@ def test_a_norm_below_that_of_the_beginning_is_no_explosion_up_to_ten(observe):
     assert len(feed(ExplodingGradient(), observe, [*huge, *converged, 11.0])) == 1
 
 
+@pytest.mark.parametrize(("norm", "count"), [(2e8, 0), (4e8, 1)])
+def test_the_highest_norm_grows_with_the_unit_of_the_loss(observe, norm, count):
+    """Targets of ten or twenty thousand may have a constant output's loss of 300."""
+    assert len(feed(ExplodingGradient(unit=lambda: 300.0), observe, [norm])) == count
+
+
 def test_noise_by_factors_raises_no_alarm(observe):
     """Lognormal norms as near the end of training: a third of the steps are off by a factor of more than two."""
     assert feed(ExplodingGradient(), observe, noise(5000, spread=0.3)) == []

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from digits_training import load, network, train
+from sklearn.datasets import load_diabetes
 from torch import nn
 from tracker_adapters.testing import MemoryEmitter
 
@@ -576,3 +577,39 @@ def test_what_is_healthy_has_had_its_loss_seen(unseen, gaps):
 
     verdict = session.report().verdict
     assert verdict.gaps == gaps
+
+
+class InRawUnits(nn.Module):
+    """Predicts in the unit of its targets, and knows their mean and deviation."""
+
+    def __init__(self, targets):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(10, 32), nn.Tanh(), nn.Linear(32, 1))
+        self.register_buffer("mean", targets.mean())
+        self.register_buffer("deviation", targets.std())
+
+    def forward(self, inputs):
+        return self.net(inputs) * self.deviation + self.mean
+
+
+@pytest.mark.parametrize(("starts_at", "expected"), [(1.0, set()), (1e6, {"exploding_gradient"})])
+def test_gradients_in_the_unit_of_huge_targets_explode_by_more_than_that_unit(starts_at, expected):
+    """Squared errors of millions have gradients of 1e12."""
+    inputs, targets = (torch.tensor(values, dtype=torch.float32) for values in load_diabetes(return_X_y=True))
+    inputs, targets = inputs / inputs.std(0), targets[:, None] * 1e4
+    torch.manual_seed(0)
+    model = InRawUnits(targets)
+    with torch.no_grad():
+        model.net[2].weight *= starts_at
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for _ in range(30):
+            rows = torch.randint(len(inputs), (64,))
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(inputs[rows]), targets[rows]).backward()
+            session.step()
+            optimizer.step()
+        verdict = session.report().verdict
+
+    assert set(verdict.found) & {"exploding_gradient"} == expected
+    assert (verdict.health is Health.CRITICAL) == bool(expected)
