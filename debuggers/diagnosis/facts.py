@@ -15,6 +15,8 @@ FACTS_NAME = "stepscope/evidence"
 OF_ELEMENTS = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber", "quantile", "bce", "bce_with_logits"})
 """Kinds of losses that compare each output by itself."""
 OF_VALUES = frozenset({"mse", "rmse", "l1", "smooth_l1", "huber"})
+"""Those that compare outputs with values of any size, and are least for outputs that explain their targets."""
+OF_NUMBERS = OF_VALUES | {"quantile"}
 """Those that compare outputs with values of any size."""
 OF_MARGINS = frozenset({"hinge", "soft_margin", "multi_margin"})
 """Those that want something to be larger than something else, by a margin."""

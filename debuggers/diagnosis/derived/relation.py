@@ -11,6 +11,8 @@ from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.progress import Progress
 
+FAR = 30.0
+"""Times the size of first outputs from which targets are far away: usual ones are of a size of about 1."""
 FEWEST = 5
 """Batches or losses from which something is said."""
 SETTLED = 1.05
@@ -132,6 +134,19 @@ def reaches(evidence: Evidence) -> bool:
     correlation = evidence["correlation"].finite.late(3)
     share = float(np.median(np.abs(correlation.values))) if len(correlation) else 1.0
     return bool(np.hypot(mean, deviation) >= 0.3 * np.hypot(centre, share * spread))
+
+
+def has_far_to_go(evidence: Evidence) -> bool:
+    """Whether targets are far larger than first outputs, so that weights have to grow, and outputs not beyond them."""
+    (mean, deviation), (centre, spread) = (
+        [evidence[f"{side}/{name}"].finite for name in ("mean", "std")] for side in ("outputs", "targets")
+    )
+    if not all(map(len, (mean, deviation, centre, spread))):
+        return False
+    size = float(np.hypot(centre.late(3).median(), spread.late(3).median()))
+    first = np.hypot(mean.first, deviation.first)
+    last = np.hypot(mean.late(3).median(), deviation.late(3).median())
+    return bool(size > FAR * first and last < 2 * size)
 
 
 def settled_reach(evidence: Evidence) -> float | None:

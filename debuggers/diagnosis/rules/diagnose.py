@@ -122,6 +122,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "clipping_ineffective",
     ),
     "dead_units": (
+        "detached_parameters",  # gradients that are exactly zero
         "labels_unrelated",
         "no_update",
         "vanishing_gradients",
@@ -129,6 +130,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "stopped_too_early",
     ),
     "saturated_units": (
+        "detached_parameters",  # a function at its bounds has no slope left
         "labels_unrelated",
         "vanishing_gradients",
         "learning_rate_too_low",

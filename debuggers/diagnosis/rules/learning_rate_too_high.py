@@ -10,6 +10,7 @@ from debuggers.diagnosis.derived.first_weights import at_bounds_at_first
 from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.momentum import CALM, GOT_ON, carried_past
+from debuggers.diagnosis.derived.relation import has_far_to_go
 from debuggers.diagnosis.derived.roles import trained_matrices
 from debuggers.diagnosis.derived.updates import (
     ADAPTIVE,
@@ -310,7 +311,7 @@ def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, l
     if (
         are_thrown
         and not is_signed
-        and not _has_no_start(evidence)
+        and not (_has_no_start(evidence) or has_far_to_go(evidence))
         and len(norm) >= 5
         and norm.last > limit * norm.first > 0
     ):

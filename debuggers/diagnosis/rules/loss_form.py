@@ -10,7 +10,7 @@ from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import OF_MARGINS, OF_VALUES, LossFacts
+from debuggers.diagnosis.facts import OF_MARGINS, OF_NUMBERS, LossFacts
 from debuggers.diagnosis.progress import EARLY, LITTLE, Progress, progress_of
 from debuggers.diagnosis.series import Series
 
@@ -41,7 +41,7 @@ _PICKS = (
 """Operators that keep the sign of what they are given; a division is one by a number of rows."""
 _ORDER = ("Index", "Sort", "Logcumsumexp", "Cumsum", "ExpBackward")
 """How the names of operators begin that put a batch's outputs in an order."""
-NEVER_NEGATIVE = OF_VALUES | OF_MARGINS | {"quantile", "cross_entropy", "bce", "bce_with_logits"}
+NEVER_NEGATIVE = OF_NUMBERS | OF_MARGINS | {"cross_entropy", "bce", "bce_with_logits"}
 
 
 def flipped_loss_sign(evidence: Evidence) -> Argument:

@@ -8,6 +8,7 @@ from tracker_adapters.wording import some_of
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.derived.roles import nothing_is_trained, share_of, with_role
+from debuggers.diagnosis.derived.zero_gradients import cut_by_zeros
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
 
@@ -83,6 +84,7 @@ def detached_parameters(evidence: Evidence) -> Argument:
     if not names:
         _add_recurrence(argument, evidence)
         _add_cut_state(argument, evidence)
+        _add_zeros(argument, evidence)
     if not names or nothing_is_trained(evidence, names):  # see no_update
         if names and ran and evidence.facts.trained_with_others:
             argument.add(
@@ -152,6 +154,24 @@ def _add_cut_state(argument: Argument, evidence: Evidence) -> None:
         argument.advice = "Pass the state on as it is, and detach it between two steps of the optimizer, if at all."
         if progress is not None and progress.learnt > MOST:
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+
+
+def _add_zeros(argument: Argument, evidence: Evidence) -> None:
+    """Adds weights whose gradients are exactly zero, though what they put out arrives at the layers behind."""
+    cut = cut_by_zeros(evidence)
+    if not cut or share_of(evidence, cut) <= SMALL:
+        return
+    argument.add(
+        0.85,
+        f"the gradients of {some_of(cut, 3)} are exactly zero at each sampled step, though what their layers put out "
+        "varies and gradients arrive at the layer behind them: something between has no slope",
+        since=0,
+        where=cut,
+    )
+    argument.advice = (
+        "Look behind them for sign, round, floor or a comparison, and pass gradients straight through: "
+        "x + (torch.sign(x) - x).detach(); or for a hook that multiplies gradients by zero."
+    )
 
 
 def _add_recurrence(argument: Argument, evidence: Evidence) -> None:

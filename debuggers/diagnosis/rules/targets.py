@@ -8,7 +8,7 @@ from debuggers.diagnosis.argument import CERTAIN, STRONG, Argument
 from debuggers.diagnosis.derived.relation import reaches, settled_reach
 from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import OF_VALUES, POSITIVE, LossFacts
+from debuggers.diagnosis.facts import OF_NUMBERS, OF_VALUES, POSITIVE, LossFacts
 from debuggers.diagnosis.progress import progress_of
 
 RANGES = dict.fromkeys(POSITIVE, (0.0, np.inf)) | {
@@ -38,7 +38,7 @@ def target_out_of_range(evidence: Evidence) -> Argument:
     if len(low) and len(high) and not _stand_for_rows(evidence, loss):
         smallest, largest = float(low.values.min()), float(high.values.max())
         bounds, squashing = _bounds(loss)
-        if loss.kind in OF_VALUES | {"quantile"} and bounds is not None:
+        if loss.kind in OF_NUMBERS and bounds is not None:
             width = max(largest - smallest, 1e-12)
             beyond = max(bounds[0] - smallest, largest - bounds[1], 0.0)
             if beyond > BEYOND * width and _lost(evidence, loss, bounds, beyond) > BEYOND:
@@ -102,7 +102,7 @@ def _add_scale(argument: Argument, evidence: Evidence, loss: LossFacts, smallest
     """Targets far larger than what the outputs reach."""
     reached, lowest = evidence["outputs/max"].finite, evidence["outputs/min"].finite
     progress = progress_of(evidence)
-    if loss.kind not in OF_VALUES or not len(reached) or progress is None:
+    if loss.kind not in OF_NUMBERS or not len(reached) or progress is None:
         return
     size = max(abs(smallest), abs(largest))
     got = max(abs(lowest.last), abs(reached.last)) if len(lowest) else 0.0

@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from debuggers.diagnosis.facts import OF_ELEMENTS, OF_VALUES, LossFacts
+from debuggers.diagnosis.facts import OF_ELEMENTS, OF_NUMBERS, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs import contrasts, margins
 from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
@@ -161,7 +161,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         if softmax_dim is None:
             outputs_shape = shape_by_classes(term.comparison, outputs_shape)
     ratio, follow = class_weights_of(term)
-    squashing, times = bounded_by(term.outputs) if term.kind in OF_VALUES | {"quantile"} else ("", 0.0)
+    squashing, times = bounded_by(term.outputs) if term.kind in OF_NUMBERS else ("", 0.0)
     facts = LossFacts(
         kind=term.kind,
         reduction=reduction or ("none" if term.kind else ""),

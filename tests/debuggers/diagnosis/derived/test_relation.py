@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from debuggers.diagnosis.derived.relation import explains, learnt_of_new_rows, reaches, reconstructs
+from debuggers.diagnosis.derived.relation import explains, has_far_to_go, learnt_of_new_rows, reaches, reconstructs
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -105,3 +105,11 @@ def test_targets_are_out_of_reach_if_they_are_as_a_whole(targets, correlation, r
 
     assert reaches(found) is reached
     assert [cause.code for cause in diagnose(found)] == ["target_out_of_range"] * (not reached)
+
+
+@pytest.mark.parametrize(("mean", "last", "is_far"), [(150.0, 40.0, True), (10.0, 5.0, False), (150.0, 2000.0, False)])
+def test_outputs_have_far_to_go_to_targets_that_are_far_larger(mean, last, is_far):
+    """Not if they have gone too far already."""
+    outputs = {"outputs__mean": np.geomspace(0.1, last, STEPS), "outputs__std": np.geomspace(0.5, last / 2, STEPS)}
+    assert has_far_to_go(evidence(loss=2.3, targets__mean=mean, targets__std=mean / 2, **outputs)) is is_far
+    assert not has_far_to_go(evidence(loss=2.3, **outputs))
