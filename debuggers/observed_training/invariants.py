@@ -122,6 +122,11 @@ INVARIANTS: Final = (
         share=0.0,
     ),
     Invariant(
+        "exponentials_are_finite",
+        "no exponential in a loss is infinite",
+        "an exponential was infinite before the loss",
+    ),
+    Invariant(
         "graphs_freed",
         "the graph of a step's loss is gone some steps later",
         "graphs of losses or outputs of earlier steps are kept: each step adds one",

@@ -3,6 +3,7 @@
 from debuggers.observed_training.forward_calls import ForwardCalls
 from debuggers.observed_training.graphs.kept_graphs import KeptGraphs
 from debuggers.observed_training.graphs.loss_view import LossView, loss_view
+from debuggers.observed_training.graphs.overflows import overflowed
 from debuggers.observed_training.graphs.unregistered_weights import UnregisteredWeights
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.known_losses import KnownLosses
@@ -59,6 +60,7 @@ class LossGraphs:
         unknown = self._unregistered.look(loss.grad_fn, self._calls.outputs, self._calls.given, held)
         found = {"samples_are_apart": mixed, "first_is_batch": self._calls.mixed.along_first(loss.grad_fn)}
         found["states_pass_gradients"] = self._calls.states.cut
+        found["exponentials_are_finite"] = overflowed(loss.grad_fn)
         if unknown is not None:
             found["weights_are_registered"], found["layers_last"] = unknown
         for name, where in found.items():

@@ -25,16 +25,20 @@ def non_finite_forward(evidence: Evidence) -> Argument:
     found = evidence.found("non_finite_loss", "non_finite_activation")
     starts = [int(broken[0])] if len(broken) else []
     starts += [one.step for one in found]
+    if starts:
+        argument.add(
+            STRONG,
+            f"{found[0].name if found else 'the loss'} is NaN or infinite at step {min(starts)}",
+            since=min(starts),
+            where=[one.name for one in found[:3]],
+        )
+    if (overflow := _overflow(evidence)) is not None:
+        starts.append(overflow[0])
+        argument.add(STRONG, f"{overflow[1]} at step {overflow[0]}, before the loss", since=overflow[0])
     if not starts:
         return argument
     first = min(starts)
     gradient = [one.step for one in evidence.found("non_finite_gradient")]
-    argument.add(
-        STRONG,
-        f"{found[0].name if found else 'the loss'} is NaN or infinite at step {first}",
-        since=first,
-        where=[one.name for one in found[:3]],
-    )
     if gradient and min(gradient) < first:
         argument.against(STRONG, f"a gradient was not finite before, at step {min(gradient)}")
     _weigh_growth(argument, evidence, first)
@@ -45,6 +49,14 @@ def non_finite_forward(evidence: Evidence) -> Argument:
         "norm or count of 0, exp of a large number, and an empty mean: add an eps inside, or clamp."
     )
     return argument
+
+
+def _overflow(evidence: Evidence) -> tuple[int, str] | None:
+    """When an exponential was infinite, and which, where something else became NaN or infinite, too; else None."""
+    found = next((one for one in evidence.facts.invariants if one.name == "exponentials_are_finite"), None)
+    if found is None or found.first_step is None or not evidence.found(*_NOT_FINITE):
+        return None
+    return found.first_step, found.where
 
 
 def non_finite_backward(evidence: Evidence) -> Argument:

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence
 
 from debuggers.detectors import Finding
-from debuggers.diagnosis.facts import Facts, GroupFacts, LossFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -92,3 +92,26 @@ def test_half_of_the_gradients_that_are_zero_are_lost_where_the_others_are_small
         },
     )  # fmt: skip
     assert ("fp16_underflow" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("broken", "codes"), [(1, ["non_finite_forward", "non_finite_backward"]),
+                                               (0, ["non_finite_backward"])])  # fmt: skip
+def test_an_exponential_that_was_infinite_before_a_finite_loss_is_why_gradients_are_not(broken, codes):
+    invariant = InvariantFacts(
+        name="exponentials_are_finite", checked=1, broken=broken, first_step=0 if broken else None,
+        where="exp puts out infinity in (48, 48)" if broken else "",
+    )  # fmt: skip
+    found = Finding(
+        kind="non_finite_gradient", name="fc.weight", level="error", step=0, last_step=59, steps=60, ongoing=True,
+        value=np.nan, threshold=np.inf, evidence="", rule="",
+    )  # fmt: skip
+    facts = Facts(steps=STEPS, invariants=(invariant,))
+    causes = diagnose(evidence(facts=facts, loss=[2.3], findings=(found,)))
+
+    assert [cause.code for cause in causes] == codes
+    assert not broken or causes[0].evidence == ("exp puts out infinity in (48, 48) at step 0, before the loss",)
+
+
+def test_an_exponential_may_be_infinite_where_all_else_is_finite():
+    invariant = InvariantFacts(name="exponentials_are_finite", checked=9, broken=9, first_step=0, where="exp")
+    assert not diagnose(evidence(facts=Facts(steps=STEPS, invariants=(invariant,))))
