@@ -8,6 +8,8 @@ WEIGHTS = {"finite": 0.35, "convergence": 0.25, "stability": 0.2, "generalisatio
 """What each part weighs: by how much of a training its failure wastes. Parts that are not known are left out."""
 FELL_WELL = 0.5
 """A loss that fell by half has the full score."""
+RISEN = 0.5
+"""What the score is multiplied with where the loss rose."""
 UNSTABLE = 0.8
 """Stability below which advice is given: noise above a quarter of the loss."""
 WIDE_GAP = 0.5
@@ -34,11 +36,15 @@ def health_parts(dynamics: TrainingDynamics) -> dict[str, float]:
 
 
 def health_score(dynamics: TrainingDynamics) -> float | None:
-    """Returns the mean of the parts, weighted by ``WEIGHTS``, from 0 to 1; None while convergence is not known."""
+    """Returns the mean of the parts, weighted by ``WEIGHTS``, from 0 to 1; None while convergence is not known.
+
+    It is halved where the loss rose: calm steps in the wrong direction are no sign of health.
+    """
     parts = health_parts(dynamics)
     if "convergence" not in parts and parts.get("finite") != 0:
         return None
-    return sum(WEIGHTS[part] * score for part, score in parts.items()) / sum(WEIGHTS[part] for part in parts)
+    mean = sum(WEIGHTS[part] * score for part, score in parts.items()) / sum(WEIGHTS[part] for part in parts)
+    return mean * RISEN if dynamics.convergence is not None and dynamics.convergence < 0 else mean
 
 
 def recommendations_for(dynamics: TrainingDynamics) -> tuple[str, ...]:

@@ -42,7 +42,11 @@ def test_a_loss_that_stands_is_a_plateau():
 
 
 def test_a_loss_that_rose_is_told():
-    assert "rose by" in recorded([1 + step / 10 for step in range(30)]).recommendations()[0]
+    diagnostics = recorded([1 + step / 10 for step in range(30)])
+
+    assert "rose by" in diagnostics.recommendations()[0]
+    parts = 0.35 + 0.2 * diagnostics.training_dynamics().stability
+    assert diagnostics.health_score() == pytest.approx(parts / 0.8 / 2)
 
 
 def test_a_loss_that_jumps_is_told():
