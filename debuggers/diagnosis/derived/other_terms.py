@@ -25,7 +25,7 @@ LARGE = 0.1
 """Update ratio of a step that may kill units by itself."""
 BEGAN, DIED = 0.2, 0.6
 """Shares of a layer's units that are dead at first, and at the end, where a penalty kills them."""
-NEARLY_SAME = 0.25
+NEARLY_SAME = 0.5
 """The same below which it may be that it does not, if what is behind it is given far more than it puts out."""
 NOISE = 0.02
 """Share of what enters the next layer that an output is, below which that comes from elsewhere."""

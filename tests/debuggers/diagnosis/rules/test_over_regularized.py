@@ -187,7 +187,8 @@ def test_a_loss_rises_under_weights_that_shrink_on(course, norm, is_one):
         (0.09, 0.4, 16, 10, None, False),  # nothing is to be given back
         (0.2, 20.0, 16, 64, 0.5, True),  # 0.06 beside the 4.2 that weights of 0.5 √8 make 6 of
         (0.2, 20.0, 16, 64, 2.0, False),  # weights of 2 √8 do so with 1.06
-        (0.26, 20.0, 16, 64, 0.1, False),
+        (0.45, 20.0, 16, 64, 0.1, True),
+        (0.55, 20.0, 16, 64, 0.1, False),
     ],
 )
 def test_a_code_of_noise_alone_is_what_a_divergence_leaves(code, behind, width, given_back, *, weight, is_one):
