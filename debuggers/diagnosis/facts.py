@@ -138,6 +138,13 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
         smoothing: The share of each target that a cross entropy's label smoothing spreads over all classes.
         confidence_penalty: Times the cross entropy that the negative entropy of the same probabilities is added to it
             (Pereyra et al. 2017); 0 for none, and where it is not known.
+        weighs_the_sure: Whether what is added up is a power of the probability of what is right, times minus its
+            logarithm: ``trained`` for one that has a gradient, ``constant`` for one without, where its exponent is
+            above 1; ``""`` for none. A focal loss (Lin et al. 2017) weighs it with a power of 1 minus that probability.
+        one_sided: Whether both summands of a binary cross entropy, with targets of t and 1 - t, draw outputs to the
+            same side.
+        lowers: Of a loss of margins, ``each`` or ``largest`` where it makes a score that the layer at the model's end
+            puts out, and that an index picks, smaller than each other score of its row, or than the largest of them.
         classes_grow: Whether a cross entropy comes to have many more classes than at first, as one over a queue of keys
             that fills (He et al. 2020): it rises with them.
         parts: What it shows of one term of each kind, if there are several kinds.
@@ -172,6 +179,9 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     ignored: int | None = None
     smoothing: float = 0.0
     confidence_penalty: float = 0.0
+    weighs_the_sure: Literal["", "trained", "constant"] = ""
+    one_sided: bool = False
+    lowers: Literal["", "each", "largest"] = ""
     classes_grow: bool = False
     parts: tuple["LossFacts", ...] = ()
 

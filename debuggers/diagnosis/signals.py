@@ -86,6 +86,7 @@ OF_A_STEP: Final = (
     Signal(
         "pairs_left_out", "share of the batch's pairs or scores that a loss with targets of 1 and -1 takes for neither"
     ),
+    Signal("picked_meet_all", "share of the batch's rows whose score at an index a loss compares with all others"),
     Signal(
         "inputs/duplicates_elsewhere",
         "share of the rows of a batch of at most 256 that equal an earlier one, outside of the class with most of them",

@@ -203,6 +203,7 @@ class SessionDiagnosis:
             shape = view.facts.outputs_shape if view.facts.kind in ("cross_entropy", "nll") else ()
             classes = shape[1] if len(shape) > 1 else 0
             pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}
+            pairs["picked_meet_all"] = view.meet_all
             # A loop may call the model for something else, too: the loss's own call is what its targets belong to.
             outputs = None if view.targets is None else view.outputs
             self.signals.batch(

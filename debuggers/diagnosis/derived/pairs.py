@@ -57,6 +57,24 @@ def add_exchanged(argument: Argument, evidence: Evidence) -> None:
         )
 
 
+def add_lowered(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """Scores of what labels pick that a loss of margins makes smaller than all others of their rows.
+
+    Where the lowest of several energies is the answer (LeCun et al. 2006), and where a label says what a row is not, a
+    margin is asked of each other one in the same way: which of both it is the outputs do not tell.
+    """
+    meet = evidence["picked_meet_all"].finite.values
+    if not loss.lowers or len(meet) < FEWEST or float(meet.min()) < 1:
+        return
+    others = "the largest of the others" if loss.lowers == "largest" else "each of the others"
+    argument.add(
+        STRONG if loss.lowers == "largest" else 0.6,
+        f"the {loss.kind.replace('_', ' ')} loss is 0 where the score that the label picks is below {others} by the "
+        "margin: it makes the right one the smallest",
+        since=int(evidence["loss"].steps[0]) if len(evidence["loss"]) else None,
+    )
+
+
 def add_unordered(argument: Argument, evidence: Evidence) -> None:
     """Pairs of two kinds that are in order by chance, from the first steps to the last, on a long way."""
     pairs = order_of_pairs(evidence)

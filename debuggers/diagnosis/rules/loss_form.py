@@ -5,7 +5,7 @@ import numpy as np
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.contradiction import contradiction
-from debuggers.diagnosis.derived.pairs import add_exchanged
+from debuggers.diagnosis.derived.pairs import add_exchanged, add_lowered
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, threw_weights, travelled
@@ -73,6 +73,8 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     is_trained = not none_is_trained(evidence, with_role(evidence, "without_gradient"))
     # Where the loss falls it is no sign: a margin may be taken from the target's logit (Deng et al. 2019).
     falls = loss.kind in NEVER_NEGATIVE and not loss.negated and progress is not None and progress.learnt > FALLS
+    # Of scores with targets of 1 and -1, what they are multiplied with may be the negative of what the loop tells.
+    falls &= not (loss.kind in ("hinge", "soft_margin") and len(loss.targets_shape) > 0)
     # Of one class, of a model that nothing trains, or whose weights were thrown away, accuracy is no matter of chance.
     is_lost = threw_weights(evidence) and progress is not None and progress.failed
     # Nor of one that still answers as it did before it was trained.
@@ -93,6 +95,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     _add_correlation(argument, evidence, loss)
     _add_dive(argument, evidence, loss)
     add_exchanged(argument, evidence)
+    add_lowered(argument, evidence, loss)
     argument.advice = (
         "Give the cross entropy minus the distances: the nearest is to have the highest score."
         if loss.distances

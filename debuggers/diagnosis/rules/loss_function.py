@@ -36,6 +36,8 @@ def wrong_output_or_loss(evidence: Evidence) -> Argument:
         _add_activation(argument, evidence, part)
         _add_dimension_of_classes(argument, part)
         _add_competing_labels(argument, evidence, part)
+        _add_weight_of_the_sure(argument, evidence, part)
+        _add_one_side(argument, part)
     _add_range_signs(argument, evidence, loss)
     _add_contradiction(argument, evidence)
     _add_error(argument, evidence.facts.error)
@@ -146,6 +148,34 @@ def _add_competing_labels(argument: Argument, evidence: Evidence, loss: LossFact
             f"{softmax[loss.kind]}, which adds up to 1, and the labels of a sample add up to {count:.2f} on average",
         )
         argument.advice = "Use BCEWithLogitsLoss without a softmax for labels that do not exclude one another."
+
+
+def _add_weight_of_the_sure(argument: Argument, evidence: Evidence, loss: LossFacts) -> None:
+    """A focal loss with the wrong weight: minus pᵍ log p is 0 for p = 0, too, and falls on the way there.
+
+    With a weight that has no gradient it is the descent of 1 - pᵍ, which is robust to wrong labels for exponents of up
+    to 1 (Zhang and Sabuncu 2018), and with larger ones as long as most is found.
+    """
+    accuracy = evidence["accuracy"].finite
+    is_lost = len(accuracy) >= FEWEST and accuracy.late(3).median() < MOSTLY
+    if loss.weighs_the_sure == "trained" or (loss.weighs_the_sure == "constant" and is_lost):
+        argument.add(
+            0.85 if loss.weighs_the_sure == "trained" else STRONG,
+            "the loss weighs the logarithm of the probability p of what is right with a power of p itself: it counts "
+            "for nothing what is wrong, and most what is right already",
+        )
+        argument.advice = "Weigh it with (1 - p) ** gamma, as a focal loss does."
+
+
+def _add_one_side(argument: Argument, loss: LossFacts) -> None:
+    """A binary cross entropy written down with a slip: what is added up is the same for either target, or falls."""
+    if loss.one_sided:
+        argument.add(
+            CERTAIN,
+            "both summands of the binary cross entropy, that of the targets and that of 1 minus them, draw outputs to "
+            "the same side: its lowest value says nothing of the targets",
+        )
+        argument.advice = "Use binary_cross_entropy_with_logits: -(y log p + (1 - y) log(1 - p)) is what it takes."
 
 
 def _are_pairs(evidence: Evidence, loss: LossFacts) -> bool:

@@ -34,13 +34,13 @@ def written_out(name: str, node: Any, way: Way) -> Term | None:
     """Returns the term of a loss that a loop, or torch itself, has put together of plain operators; None for others."""
     inner = operands(node)
     if name == "Pow" and saved_value(node, "exponent") == 2:
-        return _of_difference("mse", node, inner[0], way)
+        return of_difference("mse", node, inner[0], way)
     if name == "Mul" and len(inner) == 2 and inner[0] is inner[1]:
-        return _of_difference("mse", node, inner[0], way)
+        return of_difference("mse", node, inner[0], way)
     if name == "Abs":
-        return _of_difference("l1", node, inner[0], way)
+        return of_difference("l1", node, inner[0], way)
     if name in _OF_ERRORS and len(inner) == 1:
-        return _of_difference("", node, inner[0], way)
+        return of_difference("", node, inner[0], way)
     if len(inner) == 2 and name in _OF_TWO:
         return _OF_TWO[name](node, inner, way)
     if len(inner) != 1:
@@ -96,8 +96,8 @@ def _picked_beside_total(_: Any, inner: list[Any], way: Way) -> Term | None:
     return None
 
 
-def _of_difference(kind: str, node: Any, inner: Any, way: Way) -> Term | None:
-    """The term of a function of outputs minus targets, or the opposite."""
+def of_difference(kind: str, node: Any, inner: Any, way: Way) -> Term | None:
+    """Returns the term of a function of outputs minus targets, or the opposite; None for another one."""
     inner = _behind(inner)
     if operator(inner) != "Sub" or len(operands(inner)) != 1 or len(inner.next_functions) != 2:
         return None
@@ -119,7 +119,7 @@ def _quantile(node: Any, inner: list[Any], way: Way) -> Term | None:
         isinstance(one, torch.Tensor) and one.numel() for one in factors
     ):
         return None
-    term = _of_difference("quantile", node, difference, way)
+    term = of_difference("quantile", node, difference, way)
     first, second = (number_on_host(one.reshape(-1)[0]) for one in factors)
     if term is None or first is None or second is None or not math.isclose(abs(first - second), 1, rel_tol=1e-4):
         return None

@@ -30,6 +30,7 @@ class Term:
         paired: The shape of what an operator combined with a constant so that each of its elements met each of the
             constant's, else ().
         smoothing, confidence_penalty, levels: As in ``LossFacts``.
+        weighs_the_sure, one_sided: As in ``LossFacts``.
         margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
     """
 
@@ -45,6 +46,8 @@ class Term:
     paired: tuple[int, ...] = ()
     smoothing: float = 0.0
     confidence_penalty: float = 0.0
+    weighs_the_sure: str = ""
+    one_sided: bool = False
     margin: Margin | None = None
     contrast: Contrast | None = None
     levels: tuple[float, ...] = ()

@@ -5,12 +5,15 @@ from collections.abc import Container
 from dataclasses import replace
 from typing import Any, Final
 
+from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.observed_training.graphs.contrasts import contrast_of
-from debuggers.observed_training.graphs.loss_formulas import log_probabilities, written_out
+from debuggers.observed_training.graphs.loss_formulas import log_probabilities, of_difference, written_out
 from debuggers.observed_training.graphs.loss_settings import confidence_penalty, smoothing_of
 from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.observed_training.graphs.overlaps import overlap_of
+from debuggers.observed_training.graphs.sure_weights import weighs_the_sure
+from debuggers.observed_training.graphs.target_sides import draw_to_one_side
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 from debuggers.torch_internals.graph_nodes import (
@@ -42,6 +45,7 @@ FUSED: Final = {
 _JOINING = frozenset(["Add", "Sub", "Stack", "Cat", "Where", "Maximum", "Minimum"])
 _COMBINING = frozenset(["Add", "Sub", "Rsub", "Mul", "Div", "Maximum", "Minimum"])
 """Operators that broadcast two operands."""
+_ARITHMETIC = _COMBINING | {"Neg", "Pow", "Abs", "Exp"}
 _LOGARITHMS = frozenset(["Log", "Log10", "Log2", "Log1P"])
 
 
@@ -73,13 +77,15 @@ class LossTerms:
             inner = operands(node)
             way = replace(way, nodes=(*way.nodes, node), paired=way.paired or _paired(name, node, inner))
             if name in FUSED:
-                return [_fused(FUSED[name], node, way)]
+                return [self._fused(FUSED[name], node, way)]
             if (term := written_out(name, node, way) or _with_margin(name, node, way)) is not None:
                 return [term]
             if (contrast := contrast_of(name, node)) is not None:
                 return [way.ends("contrast", contrast.number, node, contrast=contrast)]
             if (overlap := overlap_of(name, node)) is not None:
                 return [way.ends("overlap", overlap.outputs, overlap.product, sign=-1.0)]
+            if name == "Mul" and (sure := weighs_the_sure(node, way)) is not None:
+                return [replace(way.ends("", sure.logits, sure.picking), weighs_the_sure=sure.weight)]
             if len(inner) > 1 and name in _JOINING:
                 return self._joined(name, node, way)
             if len(inner) != 1:
@@ -87,6 +93,20 @@ class LossTerms:
             way = _passed(name, node, way)
             node = inner[0]
         return [way.ends("", None, None)]
+
+    def _fused(self, kind: str, node: Any, way: Way) -> Term:
+        """The term of one of torch's own losses; where an error is compared with zeros, these are no targets."""
+        term, inner = _fused(kind, node, way), operands(node)
+        if kind in OF_VALUES and inner and self._is_computed(inner[0]) and _are_zero(node, inner):
+            reduced = replace(way, reduction=term.reduction)
+            return of_difference(kind, node, inner[0], reduced) or reduced.ends(kind, inner[0], None)
+        return term
+
+    def _is_computed(self, node: Any) -> bool:
+        """Whether a node is arithmetic of a loop, and no output of the model."""
+        while node_number(node) not in self._outputs and operator(node) in PASSING and operands(node):
+            node = operands(node)[0]
+        return node_number(node) not in self._outputs and operator(node) in _ARITHMETIC
 
     def _paired_below(self, nodes: list[Any]) -> tuple[int, ...]:
         """What ``_paired`` says of the operators between these nodes and the model's outputs, as in a focal loss."""
@@ -119,6 +139,8 @@ class LossTerms:
             smoothing = smoothing_of(known[0], other, way.factor)
             return [replace(known[0], factor=math.copysign(way.factor, known[0].factor), smoothing=smoothing)]
         if math.prod(shape_of(node)) > 1:
+            if draw_to_one_side(known):
+                return [replace(known[0], one_sided=True)]
             # Parts of one term, such as both summands of a binary cross entropy.
             return known[: 1 if len({term.kind for term in known}) == 1 else None] or _first_of(found, node, way)
         if len(known) == 1 and (penalty := sum(confidence_penalty(known[0], term) for term in found)) > 0:
@@ -213,6 +235,17 @@ def _fused(kind: str, node: Any, way: Way) -> Term:
     if len(inner) > 1 and kind != "cross_entropy":
         kind = ""  # both sides are trained
     return way.ends(kind, outputs, node)
+
+
+def _are_zero(node: Any, inner: list[Any]) -> bool:
+    """Whether what one of torch's own losses compares with is zeros, as ``zeros_like(error)`` or ``0 * error``.
+
+    Of zeros that no product with 0 has made, only where they lie on the host: nothing waits for a device.
+    """
+    if len(inner) > 1:
+        return operator(inner[1]) == "Mul" and number_on_host(constant_operand(inner[1])) == 0
+    targets = saved_value(node, "target")
+    return isinstance(targets, torch.Tensor) and targets.is_cpu and targets.numel() > 0 and not bool(targets.any())
 
 
 def _with_margin(name: str, node: Any, way: Way) -> Term | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from debuggers.diagnosis.facts import OF_ELEMENTS, OF_NUMBERS, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
-from debuggers.observed_training.graphs import contrasts, margins
+from debuggers.observed_training.graphs import contrasts, lowered_scores, margins
 from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
 from debuggers.observed_training.graphs.compared_outputs import are_differences, are_distances, dropped_share
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
@@ -59,6 +59,7 @@ class LossView:
             critic's error is compared with is not known to belong to the first of several.
         left_out: Of one with targets of 1 and -1, the share of scores whose target is 0, and of one with pairs of two
             kinds, the share that belongs to none or both, 0-d; None if that is meant.
+        meet_all: Of one that ``lowers`` a picked score, the share of rows where it meets all others, 0-d.
     """
 
     facts: LossFacts
@@ -71,6 +72,7 @@ class LossView:
     order: torch.Tensor | None = None
     tie: torch.Tensor | None = None
     left_out: torch.Tensor | None = None
+    meet_all: torch.Tensor | None = None
     is_only_comparison: bool = True
 
 
@@ -113,6 +115,9 @@ def loss_view(
             if any(operator(node) == "Sum" for node in main.nodes):  # what is added up is no mean of all
                 tie = None
             view = replace(view, order=order, tie=tie, left_out=margins.left_out(main.margin))
+            lowered = lowered_scores.lowered_scores(main.margin, main.nodes, outputs)
+        if lowered is not None:
+            view = replace(view, facts=replace_facts(view.facts, lowers=lowered.below), meet_all=lowered.meet_all)
     elif main.contrast is not None and len(terms) == 1:
         with quiet_computation(loss.device.type):
             order = contrasts.order_of(main.contrast, {} if values is None else values)
@@ -190,6 +195,8 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         ignored=ignored_of(term),
         smoothing=term.smoothing,
         confidence_penalty=term.confidence_penalty,
+        weighs_the_sure=term.weighs_the_sure,
+        one_sided=term.one_sided,
     )
     sign = term.difference_sign if difference is not None else 0
     if targets is not None and broadcast:
@@ -273,6 +280,8 @@ def _targets(term: Term) -> torch.Tensor | None:
         factor = _tensor(saved_value(node, "other" if node.next_functions[0][0] else "self"))
         if factor is None:
             return None
+        if term.margin is not None and not factor.is_floating_point():  # 1 and -1 are no indices of classes
+            factor = factor.float()
         turned = term.margin.grows if term.margin is not None else term.kind != "cosine" and has_minus(factor)
         return -factor if turned else factor
     return _tensor(saved_value(node, "target"))

@@ -222,3 +222,18 @@ def test_outputs_that_are_probabilities_fit_a_loss_that_takes_their_logarithm(no
     causes = diagnose(evidence(facts=facts, **{"outputs/row_sum_error": np.full(STEPS, 1e-6)}))
 
     assert ("wrong_output_or_loss" in [cause.code for cause in causes]) is is_one
+
+
+@pytest.mark.parametrize(("weight", "accuracy", "is_one"), [
+    ("trained", 0.9, True), ("constant", 0.3, True), ("constant", 0.9, False), ("", 0.3, False),
+])  # fmt: skip
+def test_a_weight_that_grows_with_what_is_right_already_learns_nothing_of_what_is_wrong(weight, accuracy, is_one):
+    """Where most is found, a weight without a gradient does no harm."""
+    made = evidence(facts=of_loss(kind="", weighs_the_sure=weight), accuracy=np.full(STEPS, accuracy))
+    assert ("wrong_output_or_loss" in [cause.code for cause in diagnose(made)]) == is_one
+
+
+@pytest.mark.parametrize("one_sided", [True, False])
+def test_both_summands_of_a_binary_cross_entropy_draw_to_different_sides(one_sided):
+    made = evidence(facts=of_loss(kind="bce_with_logits", one_sided=one_sided))
+    assert ("wrong_output_or_loss" in [cause.code for cause in diagnose(made)]) == one_sided

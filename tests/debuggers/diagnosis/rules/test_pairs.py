@@ -102,3 +102,26 @@ def test_a_contrast_whose_loss_stays_at_that_of_equal_scores_has_pairs_that_do_n
                     targets_shape=(rows,))  # fmt: skip
     made = evidence(facts=facts, loss=level * math.log(rows) * (1 + 0.1 * np.geomspace(1, 1e-4, steps)), **moving)
     assert first_cause(made) == code
+
+
+@pytest.mark.parametrize(
+    ("lowers", "meet_all", "code"),
+    [("largest", 1.0, "flipped_loss_sign"), ("each", 1.0, "flipped_loss_sign"), ("each", 0.9, ""), ("", 1.0, "")],
+)
+def test_a_label_whose_score_is_to_be_below_all_others_has_the_wrong_sign(lowers, meet_all, code):
+    facts = of_loss(kind="hinge", lowers=lowers)
+    made = evidence(facts=facts, loss=np.geomspace(2, 0.1, STEPS), picked_meet_all=np.full(STEPS, meet_all), **MOVING)
+    assert first_cause(made) == code
+
+
+@pytest.mark.parametrize(
+    ("shape", "accuracy", "code"), [((32,), 0.05, "flipped_loss_sign"), ((32,), 0.9, ""), ((), 0.05, "")]
+)
+def test_scores_that_are_right_less_often_than_by_chance_have_the_negative_of_the_targets(shape, accuracy, code):
+    """What a hinge multiplies scores with may be that: its fall does not tell."""
+    signals = {"accuracy": accuracy, "targets/classes_so_far": 2.0, "targets/top_share_so_far": 0.5}
+    made = evidence(
+        facts=of_loss(kind="hinge", targets_shape=shape), loss=np.geomspace(2, 0.1, STEPS),
+        **{name: np.full(STEPS, value) for name, value in signals.items()}, **MOVING,
+    )  # fmt: skip
+    assert first_cause(made) == code

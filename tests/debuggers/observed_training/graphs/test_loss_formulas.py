@@ -196,3 +196,36 @@ def test_the_larger_of_an_error_times_two_factors_is_the_loss_of_a_quantile(loss
 )
 def test_the_larger_of_two_others_is_no_loss_of_a_quantile(loss_of):
     assert viewed(loss_of).facts.kind != "quantile"
+
+
+@pytest.mark.parametrize("loss_of", [functional.huber_loss, functional.smooth_l1_loss, functional.mse_loss])
+@pytest.mark.parametrize("zeros", [torch.zeros_like, lambda error: error * 0])
+def test_an_error_that_is_compared_with_zeros_is_a_difference_to_the_targets(loss_of, zeros):
+    def of_error(outputs):
+        error = VALUES - outputs
+        return loss_of(error, zeros(error))
+
+    view = viewed(of_error, units=1)
+    assert view.facts.kind == viewed(lambda o: loss_of(o, VALUES), units=1).facts.kind
+    assert view.targets is None
+    assert view.difference_sign == -1
+    assert view.difference.shape == (ROWS, 1)
+
+
+@pytest.mark.parametrize("zeros", [lambda norm: norm * 0, lambda norm: norm.detach() * 0 + 1])
+def test_zeros_that_outputs_made_are_no_targets_and_ones_are(zeros):
+    def of_norm(outputs):
+        norm = outputs.exp()
+        return functional.mse_loss(norm, zeros(norm))
+
+    view = viewed(of_norm)
+    assert view.facts.kind == "mse"
+    assert (view.targets is None) == (zeros(torch.ones(1)) == 0)
+
+
+@pytest.mark.parametrize(("scale", "are_targets"), [(lambda o: o, True), (lambda o: (o - VALUES) / VALUES, False)])
+def test_zeros_are_the_targets_of_outputs_and_not_those_of_their_errors(scale, are_targets):
+    view = viewed(lambda o: functional.smooth_l1_loss(scale(o), torch.zeros(ROWS, 1)), units=1)
+
+    assert view.facts.kind == "smooth_l1"
+    assert (view.targets is not None) == are_targets

@@ -103,3 +103,9 @@ def test_a_negative_hinge_is_negated_and_what_differs_from_row_to_row_is_no_marg
     assert viewed(lambda a, b: -functional.relu(1 + a - b).mean(), SCORES).facts.negated
     margins = torch.linspace(0.1, 1, 6)
     assert math.isnan(viewed(lambda a, b: functional.relu(margins + 9 + a - b).mean(), SCORES).tie)
+
+
+def test_whole_numbers_that_scores_are_multiplied_with_are_no_indices_of_classes():
+    whole = viewed(lambda scores: functional.relu(1 - TARGETS.long() * scores).mean(), SCORES[:1])
+    assert whole.targets.dtype == torch.float32
+    assert whole.targets.tolist() == TARGETS.tolist()

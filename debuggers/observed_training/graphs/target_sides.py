@@ -1,0 +1,50 @@
+"""Whether both summands of a binary cross entropy that a loop has written down draw outputs to the same side."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from debuggers.instrumentation.quiet_computation import quiet_computation
+from debuggers.observed_training.graphs.loss_term import Term
+from debuggers.torch_import import torch
+from debuggers.torch_internals.graph_nodes import PASSING, constant_operand, operands, operator
+
+_KINDS: Final = frozenset(["bce", "bce_with_logits"])
+_LIMITING: Final = frozenset(["Add", "Sub", "Clamp", "ClampMin", "ClampMax"])
+_FURTHEST = 8
+_ROUNDED = 1e-5
+
+
+def draw_to_one_side(parts: Sequence[Term]) -> bool:
+    """Whether two summands with targets of t and 1 - t draw what they compare to the same side, whatever t is.
+
+    As of t log p + (1 - t) log p, and of t log p - (1 - t) log(1 - p). Only where targets lie on the host: nothing
+    waits for a device.
+    """
+    if len(parts) != 2 or parts[0].kind != parts[1].kind or parts[0].kind not in _KINDS:
+        return False
+    targets = [constant_operand(part.comparison) for part in parts if operator(part.comparison) == "Mul"]
+    if len(targets) < 2 or not all(isinstance(one, torch.Tensor) and one.is_cpu for one in targets):
+        return False
+    sides = [_side(operands(part.comparison)[0]) * part.factor for part in parts]
+    if not sides[0] * sides[1] > 0 or targets[0].shape != targets[1].shape:
+        return False
+    with quiet_computation("cpu"):
+        shares = [one.detach().abs() for one in targets]
+        return bool(((shares[0] + shares[1] - 1).abs() <= _ROUNDED).all())
+
+
+def _side(node: Any) -> int:
+    """1 for a logarithm of a sigmoid, -1 for one of 1 minus it, 0 for others."""
+    side = 1
+    for _ in range(_FURTHEST):
+        name, inner = operator(node), operands(node)
+        if name == "Sigmoid" or len(inner) != 1:
+            return side if name == "Sigmoid" else 0
+        if name == "LogSigmoid":
+            return -side if operator(inner[0]) == "Neg" else side
+        if name == "Rsub" or (name == "Sub" and node.next_functions[0][0] is None):
+            side = -side
+        elif name not in PASSING | _LIMITING | {"Log"}:
+            return 0
+        node = inner[0]
+    return 0

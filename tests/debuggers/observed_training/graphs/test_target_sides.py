@@ -1,0 +1,36 @@
+"""Binary cross entropies that a loop writes down, with the side of each of both summands."""
+
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+
+from debuggers.observed_training.graphs.loss_view import loss_view, output_nodes
+
+T = torch.tensor([0.0, 1.0, 1.0, 0.0, 0.3])
+
+
+def viewed(loss_of):
+    outputs = torch.linspace(-1, 2, 5).requires_grad_() * 1
+    return loss_view(loss_of(outputs), output_nodes([outputs]))
+
+
+@pytest.mark.parametrize("loss_of", [
+    pytest.param(lambda z: -(T * logsigmoid(z) + (1 - T) * logsigmoid(z)).mean(), id="twice the same"),
+    pytest.param(lambda z: (-T * logsigmoid(z) + (1 - T) * logsigmoid(-z)).mean(), id="a minus sign too few"),
+    pytest.param(lambda z: -(T * z.sigmoid().log() - (1 - T) * (1 - z.sigmoid()).log()).mean(), id="one too many"),
+    pytest.param(lambda z: -(T * (z.sigmoid() + 1e-8).log() + (1 - T) * z.sigmoid().log()).mean(), id="without 1 -"),
+])  # fmt: skip
+def test_summands_that_draw_to_the_same_side_are_told(loss_of):
+    assert viewed(loss_of).facts.one_sided
+
+
+@pytest.mark.parametrize("loss_of", [
+    pytest.param(lambda z: -(T * logsigmoid(z) + (1 - T) * logsigmoid(-z)).mean(), id="logits"),
+    pytest.param(lambda z: -(T * z.sigmoid().log() + (1 - T) * (1 - z.sigmoid()).log()).mean(), id="probabilities"),
+    pytest.param(lambda z: (-T * z.sigmoid().log() - (1 - T) * (1 - z.sigmoid() + 1e-8).log()).mean(), id="minus"),
+    pytest.param(lambda z: -((1 - T) * logsigmoid(z) + T * logsigmoid(-z)).mean(), id="the other targets"),
+    pytest.param(lambda z: (T * logsigmoid(z) + (1 - T) * logsigmoid(-z)).mean(), id="the wrong sign"),
+    pytest.param(lambda z: -(T * logsigmoid(z) + (2 - T) * logsigmoid(z)).mean(), id="other weights"),
+])  # fmt: skip
+def test_summands_that_draw_to_both_sides_are_not(loss_of):
+    assert not viewed(loss_of).facts.one_sided
