@@ -1,7 +1,7 @@
 """One term of a loss, and what is passed on the way to it from the loss."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from debuggers.observed_training.graphs.contrasts import Contrast
 from debuggers.observed_training.graphs.margins import Margin
@@ -31,6 +31,7 @@ class Term:
             constant's, else ().
         smoothing, confidence_penalty, levels: As in ``LossFacts``.
         weighs_the_sure, one_sided: As in ``LossFacts``.
+        complementary: Whether what it multiplies with is 1 minus the targets.
         margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
     """
 
@@ -46,8 +47,9 @@ class Term:
     paired: tuple[int, ...] = ()
     smoothing: float = 0.0
     confidence_penalty: float = 0.0
-    weighs_the_sure: str = ""
+    weighs_the_sure: Literal["", "trained", "constant"] = ""
     one_sided: bool = False
+    complementary: bool = False
     margin: Margin | None = None
     contrast: Contrast | None = None
     levels: tuple[float, ...] = ()

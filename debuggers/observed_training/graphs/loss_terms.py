@@ -13,7 +13,7 @@ from debuggers.observed_training.graphs.loss_term import Term, Way
 from debuggers.observed_training.graphs.margins import margin_of
 from debuggers.observed_training.graphs.overlaps import overlap_of
 from debuggers.observed_training.graphs.sure_weights import weighs_the_sure
-from debuggers.observed_training.graphs.target_sides import draw_to_one_side
+from debuggers.observed_training.graphs.target_sides import are_of_the_other_side, draw_to_one_side
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 from debuggers.torch_internals.graph_nodes import (
@@ -141,6 +141,8 @@ class LossTerms:
         if math.prod(shape_of(node)) > 1:
             if draw_to_one_side(known):
                 return [replace(known[0], one_sided=True)]
+            if len(found) == 2 and known and are_of_the_other_side(known[0]):
+                known = [*known[1:], replace(known[0], complementary=True)]
             # Parts of one term, such as both summands of a binary cross entropy.
             return known[: 1 if len({term.kind for term in known}) == 1 else None] or _first_of(found, node, way)
         if len(known) == 1 and (penalty := sum(confidence_penalty(known[0], term) for term in found)) > 0:

@@ -283,7 +283,10 @@ def _targets(term: Term) -> torch.Tensor | None:
         if term.margin is not None and not factor.is_floating_point():  # 1 and -1 are no indices of classes
             factor = factor.float()
         turned = term.margin.grows if term.margin is not None else term.kind != "cosine" and has_minus(factor)
-        return -factor if turned else factor
+        with quiet_computation(factor.device.type):
+            factor = -factor if turned else factor
+            # Beside the logarithm of 1 minus a probability stands 1 minus the target.
+            return 1 - factor if term.complementary else factor
     return _tensor(saved_value(node, "target"))
 
 

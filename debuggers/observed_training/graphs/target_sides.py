@@ -33,6 +33,12 @@ def draw_to_one_side(parts: Sequence[Term]) -> bool:
         return bool(((shares[0] + shares[1] - 1).abs() <= _ROUNDED).all())
 
 
+def are_of_the_other_side(part: Term) -> bool:
+    """Whether a summand's targets are 1 minus those of its outputs: they stand beside the logarithm of 1 - p."""
+    node = part.comparison
+    return part.kind in _KINDS and operator(node) == "Mul" and _side(operands(node)[0]) < 0
+
+
 def _side(node: Any) -> int:
     """1 for a logarithm of a sigmoid, -1 for one of 1 minus it, 0 for others."""
     side = 1

@@ -34,3 +34,13 @@ def test_summands_that_draw_to_the_same_side_are_told(loss_of):
 ])  # fmt: skip
 def test_summands_that_draw_to_both_sides_are_not(loss_of):
     assert not viewed(loss_of).facts.one_sided
+
+
+@pytest.mark.parametrize("loss_of", [
+    pytest.param(lambda z: -((1 - T) * logsigmoid(-z) + T * logsigmoid(z)).mean(), id="logits"),
+    pytest.param(lambda z: -((1 - T) * (1 - z.sigmoid()).log() + T * z.sigmoid().log()).mean(), id="probabilities"),
+    pytest.param(lambda z: -(T * logsigmoid(z) + (1 - T) * logsigmoid(-z)).mean(), id="the usual order"),
+    pytest.param(lambda z: ((T - 1) * logsigmoid(-z) - T * logsigmoid(z)).mean(), id="minus"),
+])  # fmt: skip
+def test_targets_are_those_of_the_side_that_outputs_are_on(loss_of):
+    assert torch.allclose(viewed(loss_of).targets, T)
