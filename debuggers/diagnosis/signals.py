@@ -46,6 +46,10 @@ OF_A_STEP: Final = (
     Signal("inputs/max", "their largest finite value"),
     Signal("inputs/non_finite", "how many are NaN or infinite"),
     Signal("inputs/batch_std", "mean over the features of the standard deviation over the batch"),
+    Signal(
+        "inputs/unit_columns",
+        "share of the features, of those with several values other than 0, whose Euclidean length over the batch is 1",
+    ),
     Signal("inputs/scale_ratio", "largest over smallest non-zero standard deviation of a feature over the batch"),
     Signal("inputs/duplicates", "share of the batch's rows that equal an earlier row of it"),
     Signal("inputs/repeated", "1 if an earlier sampled batch was equal, value by value, else 0"),

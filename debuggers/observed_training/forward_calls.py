@@ -184,6 +184,7 @@ class ForwardCalls:
                 if module is self._model:
                     self._see_training(args, kwargs)
                 elif self._looks_closely and (tensor := _first_tensor((args, kwargs))) is not None:
+                    self.mixed.part_begins(tensor)
                     self._see_first(tensor)
             elif module is self._model and transforms_are_active() and torch.is_grad_enabled():
                 self._count_lent()
@@ -221,7 +222,7 @@ class ForwardCalls:
         if not self._looks_closely:
             return
         self._count_lent()
-        self.mixed.call_begins(tensor)
+        self.mixed.call_begins(tensor, alone=len(tensors_in((args, kwargs))) == 1)
         if tensor is not None:
             self._see_first(tensor)
 
@@ -277,6 +278,8 @@ class ForwardCalls:
             values = next((one for one in found if one.is_floating_point() and one.ndim), None)
             if module is self._model:
                 self.mixed.call_ends(values)
+            else:
+                self.mixed.part_ends(values)
             known = self.first_outputs
             if values is not None and (known is None or follows_single_row(known.shape, values.shape)):
                 if module is self._model:

@@ -89,6 +89,11 @@ INVARIANTS: Final = (
         "an operator of the model goes over the samples of a batch",
     ),
     Invariant(
+        "statistics_are_kept",
+        "a model that divides features by their spread over the batch keeps such spreads for evaluation",
+        "the model divides features by their spread over the batch, in evaluation too: it keeps no statistics",
+    ),
+    Invariant(
         "states_pass_gradients",
         "the state of a recurrence passes gradients back from some position to the one before",
         "the state of a recurrence is detached at each position: no gradient goes back to earlier ones",

@@ -1,6 +1,7 @@
 """Looks at the graphs of losses: which loss they show, and which invariants they break."""
 
 from debuggers.observed_training.forward_calls import ForwardCalls
+from debuggers.observed_training.graphs.batch_statistics import BatchStatistics
 from debuggers.observed_training.graphs.kept_graphs import KeptGraphs
 from debuggers.observed_training.graphs.loss_view import LossView, loss_view
 from debuggers.observed_training.graphs.overflows import overflowed
@@ -31,6 +32,7 @@ class LossGraphs:
         self._optimizer, self._calls, self._passes = optimizer, calls, passes
         self._losses, self._invariants = losses, invariants
         self._marks, self._unregistered = KeptGraphs(), UnregisteredWeights(model)
+        self._statistics = BatchStatistics(model)
 
     def look(self, loss: torch.Tensor, observed: int) -> LossView | None:
         """Returns what the graph shows of the loss, with what is known of losses so far; None for another model's.
@@ -59,6 +61,8 @@ class LossGraphs:
         held = () if self._optimizer is None else set(map(id, held_parameters(self._optimizer)))
         unknown = self._unregistered.look(loss.grad_fn, self._calls.outputs, self._calls.given, held)
         found = {"samples_are_apart": mixed, "first_is_batch": self._calls.mixed.along_first(loss.grad_fn)}
+        if rows := self._calls.mixed.rows:
+            found["statistics_are_kept"] = self._statistics.look(loss.grad_fn, self._calls.outputs, rows)
         found["states_pass_gradients"] = self._calls.states.cut
         found["exponentials_are_finite"] = overflowed(loss.grad_fn)
         if unknown is not None:

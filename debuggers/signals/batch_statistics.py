@@ -12,6 +12,8 @@ IGNORED = -100
 """Targets that count for nothing: ``ignore_index`` of torch's losses."""
 _ROUNDING = 1e-6
 """Share of a column's largest value from which its deviation is more than float32's rounding of a constant."""
+_LENGTH_ERROR = 1e-3
+"""How far a square of length 1 may be off by rounding, in halves too."""
 COMPARED_ROWS = 256
 """Rows of a batch at most that are compared with those of earlier batches."""
 KEPT_ROWS, KEPT_COLUMNS = 128, 8
@@ -40,6 +42,8 @@ def input_statistics(tensors: Sequence[torch.Tensor]) -> Statistics:
         if spread is not None:
             found["inputs/batch_std"] = spread.mean()
             found["inputs/scale_ratio"] = _ratio(spread, floats)
+            if len(floats[0]) == batch[0].shape[0]:  # of some rows alone the length is not known
+                found["inputs/unit_columns"] = _unit_columns(floats)
     hashes = _hashes(samples)
     if len(hashes) > 1:
         ordered = hashes.sort().values
@@ -225,6 +229,13 @@ def _ratio(spread: torch.Tensor, samples: Sequence[torch.Tensor]) -> torch.Tenso
     level = torch.cat([widened(sample).abs().amax(0) for sample in samples if len(sample) > 1])
     smallest = torch.where(spread > _ROUNDING * level, spread, torch.inf).amin()
     return torch.where(smallest < torch.inf, spread.amax() / smallest, torch.nan)
+
+
+def _unit_columns(samples: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The share of length 1 among columns that have several values; NaN if there are none. One 1 alone is a choice."""
+    squares = torch.cat([widened(sample).square().sum(0) for sample in samples]).double()
+    several = torch.cat([(sample != 0).sum(0) > 1 for sample in samples])
+    return (((squares - 1).abs() < _LENGTH_ERROR) & several).sum() / several.sum()
 
 
 def _as_rows(tensor: torch.Tensor, batch_size: int | None) -> torch.Tensor:

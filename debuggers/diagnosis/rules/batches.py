@@ -22,6 +22,8 @@ SIZES = 2
 """Lengths of batches: that of all, and that of the last one of an epoch."""
 ROUND, HALF = 9, 0.5
 """Last of the first sampled steps, all of which are sampled, and the share of steps that are most."""
+NEARLY_ALL = 0.9
+"""Share of features that are all but those of rounding."""
 OFTEN = 0.2
 """Share of rows that come again, from which they are samples."""
 
@@ -227,10 +229,49 @@ def batch_mixing(evidence: Evidence) -> Argument:
                     since=invariant.first_step,
                 )
                 argument.advice = "Pass batch_first=True to the layer, or transpose its inputs."
+        elif invariant.name == "statistics_are_kept" and invariant.broken >= max(3, 0.8 * invariant.checked):
+            if not _rows_are_samples(evidence):
+                continue
+            argument.add(0.85, invariant.where, since=invariant.first_step)
+            argument.advice = (
+                "Take the statistics of a layer norm over the last dimension, keepdim=True; those of a batch norm need "
+                "running ones for evaluation."
+            )
+    if (share := _of_unit_columns(evidence)) is not None:
+        argument.add(
+            0.85,
+            f"{share:.0%} of the inputs' features have length 1 over each batch: what a sample's values are depends on "
+            "the others, and on how many there are",
+        )
+        argument.advice = argument.advice or "Normalise the inputs along their features: normalize(inputs, dim=1)."
     argument.advice = argument.advice or (
         "Look for view, reshape, transpose, roll, softmax or mean over the first dimension."
     )
     return argument
+
+
+def _rows_are_samples(evidence: Evidence) -> bool:
+    """Whether the rows of the inputs are drawn one by one, and are no nodes of one graph or places of one series.
+
+    Rows of several dimensions hold nodes or places of their own.
+    """
+    inputs = evidence.facts.inputs
+    own = 2 if inputs is not None and inputs.integer else 3
+    return (inputs is not None and len(inputs.shape) >= own) or _rows_that_come_again(evidence) > OFTEN
+
+
+def _of_unit_columns(evidence: Evidence) -> float | None:
+    """The least share of features of length 1 over a batch, if it is nearly all in each; None for others.
+
+    Data may have such columns as a whole, and are one batch then, or come in batches of which the same rows come again.
+    So may the nodes of one graph: its edges are given beside them, or its length is another one than that of the next.
+    """
+    share, size, again = (evidence[f"inputs/{name}"].finite for name in ("unit_columns", "batch_size", "repeated_rows"))
+    is_alone = any(one.name == "statistics_are_kept" for one in evidence.facts.invariants)
+    if not is_alone or len(share) < FEWEST or len(np.unique(size.values)) > SIZES:
+        return None
+    least = float(share.values.min())
+    return least if least >= NEARLY_ALL and again.median(1.0) <= OFTEN else None
 
 
 def _rows_that_come_again(evidence: Evidence) -> float:

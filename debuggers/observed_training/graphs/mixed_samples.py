@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Callable, Container
+from functools import partial
 from typing import Any
 
-from debuggers.observed_training.graphs.dimensions import SOFTMAXES, TURNING, turned_back
+from debuggers.observed_training.graphs.dimensions import SOFTMAXES
 from debuggers.observed_training.graphs.over_batch import (
     MOST_NODES,
     goes_over_batch,
@@ -13,12 +14,11 @@ from debuggers.observed_training.graphs.over_batch import (
     nodes_before,
     rolls_over_first,
 )
+from debuggers.observed_training.graphs.reshaped_batches import VIEWS, deals_out, moves_batch
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import is_in_transform, node_number, saved_value
-from debuggers.torch_internals.graph_nodes import dimension_of, is_leaf, operands, operator, shape_of
+from debuggers.torch_internals.graph_nodes import dimension_of, operands, operator, shape_of
 
-_VIEWS = frozenset(["View", "UnsafeView", "ReshapeAlias", "Reshape"])
-_SHAPING = _VIEWS | frozenset(["Clone", *TURNING])
 _ATTENTION = "ScaledDotProduct"
 _ORDERED = (torch.nn.RNNBase, torch.nn.MultiheadAttention)
 """Layers that are told by ``batch_first`` in which order the first two dimensions come."""
@@ -56,13 +56,15 @@ class MixedSamples:
         self._given: tuple[int, ...] = ()
         self._is_batch = False
         self._returned: tuple[int, ...] = ()
+        self._is_alone = self._by_parts = False
 
     def hooks(self) -> list[tuple[torch.nn.Module, Callable[..., None]]]:
         """Returns what is to be called with the outputs of recurrent layers and of attention."""
         return [(module, self._note_order) for module in self._ordered]
 
-    def call_begins(self, tensor: torch.Tensor | None) -> None:
-        """Takes the first tensor that the model is given."""
+    def call_begins(self, tensor: torch.Tensor | None, *, alone: bool = True) -> None:
+        """Takes the first tensor that the model is given, and whether it is given no other."""
+        self._is_alone, self._by_parts = alone, False
         self._given = () if tensor is None else tuple(tensor.shape)
         # Rows of one dimension less may be the positions of a single sequence, or the nodes of a graph.
         self._is_batch = tensor is not None and tensor.ndim >= (3 if tensor.is_floating_point() else 2)
@@ -82,7 +84,7 @@ class MixedSamples:
         shape = tuple(given.shape)
         same = given.data_ptr() == self._address and math.prod(shape) == math.prod(self._given)
         self._is_joined |= same and self._given[1:2] != () and shape[0] == self._given[0] * self._given[1]
-        if same and shape != self._given and _moves_batch(self._given, shape, self._given[0]):
+        if same and shape != self._given and moves_batch(self._given, shape, self._given[0]):
             self._view = (
                 f"{self._readers[module]} is given the inputs {self._given} in the shape {shape} by a view, which "
                 f"deals the elements of a batch of {self._given[0]} out to other samples"
@@ -92,9 +94,28 @@ class MixedSamples:
         """Takes the first floating-point tensor that it returns."""
         self._returned, self._is_called = () if values is None else tuple(values.shape), False
 
+    def part_begins(self, tensor: torch.Tensor) -> None:
+        """Takes what a part of the model is given, where a loop calls its parts: of a step, that of the first part."""
+        if not self._given:
+            self.call_begins(tensor, alone=False)
+            self._by_parts, self._address = True, 0
+
+    def part_ends(self, values: torch.Tensor | None) -> None:
+        """Takes what a part returns: of a step, that of the last part counts."""
+        if self._by_parts:
+            self.call_ends(values)
+
     def step_ends(self) -> None:
-        """Lets go of the graph of the step."""
+        """Lets go of the graph of the step, and of its calls."""
         self._read, self._is_called = [], False
+        if self._by_parts:
+            self._given, self._by_parts = (), False
+
+    @property
+    def rows(self) -> int:
+        """How many samples a model was given, in one tensor alone, and returned a row of numbers for; 0 for others."""
+        is_of_each = self._is_alone and self._returned[:1] == self._given[:1] and len(self._returned) < 3
+        return self._given[0] if is_of_each and len(self._given) > 1 and self._given[0] > 1 else 0
 
     def found(self, root: Any, outputs: Container[int] = frozenset()) -> str | None:
         """Returns what mixes samples, ``""`` for nothing; None where that cannot be told.
@@ -107,6 +128,8 @@ class MixedSamples:
         rows = self._given[0] if self._given else 0
         if rows < 2 or self._returned[:1] != (rows,) or len(self._returned) > 2:
             return None
+        if self._by_parts:  # what a loop does between them may compare samples: a reshape alone compares none
+            return _in_graph(root, self._given, outputs, look=_between_parts)
         for name, (steps, batch, is_first) in self._calls.items():
             # Sequences may be parts of samples, as the lines of texts are: there are a multiple of the samples then.
             may_be = batch % rows == 0 if name in self._attention else is_first and self._may_be_parts(batch)
@@ -118,7 +141,8 @@ class MixedSamples:
         joined = self._given[:2] if self._is_joined else ()
         # Of the steps of a recurrence there are more operators than are looked at: what is before it comes by itself.
         starts, self._read = [(root, outputs), *((node, {node_number(node)}) for node in self._read)], []
-        texts = (_in_graph(node, self._given, ends, from_batch=self._is_batch, joined=joined) for node, ends in starts)
+        look = partial(_of_model, joined=joined, from_batch=self._is_batch)
+        texts = (_in_graph(node, self._given, ends, look=look) for node, ends in starts)
         return self._view or next(filter(None, texts), "")
 
     def along_first(self, root: Any) -> str | None:
@@ -128,7 +152,7 @@ class MixedSamples:
         batch, no shape says: where it is the batch, samples are mixed.
         """
         rows, positions = self._given[:2] if len(self._given) > 1 else (0, 0)
-        if min(rows, positions) < 2 or rows == positions or len(self._returned) != 3:
+        if self._by_parts or min(rows, positions) < 2 or rows == positions or len(self._returned) != 3:
             return None
         if self._returned[:2] != (rows, positions):
             return None
@@ -169,25 +193,30 @@ def _readers(model: torch.nn.Module | None) -> dict[torch.nn.Module, str]:
     return dict([*recurrent, *[pair for pair in named if isinstance(pair[0], _FIRST)][:2]])
 
 
-def _in_graph(
-    root: Any, given: tuple[int, ...], outputs: Container[int], *, from_batch: bool, joined: tuple[int, ...]
-) -> str:
-    rows = given[0]
+def _in_graph(root: Any, given: tuple[int, ...], outputs: Container[int], *, look: Callable[..., str]) -> str:
     waiting, seen, inside = [root], {root}, set()
     while waiting:
         node = waiting.pop(0)
         if node in inside or node_number(node) in outputs:
             inside.update([node, *operands(node)])
-        text = _mixes(node, given, joined)
-        if not text and node in inside:
-            text = goes_over_batch(node, rows) or (joins_samples(node, given) if from_batch else "")
-        if text:
+        if text := look(node, given, is_inside=node in inside):
             return text
         if len(seen) < MOST_NODES:
             new = [one for one in dict.fromkeys(operands(node)) if one not in seen]
             seen.update(new)
             waiting += new
     return ""
+
+
+def _of_model(node: Any, given: tuple[int, ...], *, is_inside: bool, joined: tuple[int, ...], from_batch: bool) -> str:
+    text = _mixes(node, given, joined)
+    if not text and is_inside:
+        text = goes_over_batch(node, given[0]) or (joins_samples(node, given) if from_batch else "")
+    return text
+
+
+def _between_parts(node: Any, given: tuple[int, ...], *, is_inside: bool) -> str:
+    return deals_out(node, given[0]) if is_inside else ""
 
 
 def _mixes(node: Any, given: tuple[int, ...], joined: tuple[int, ...]) -> str:
@@ -201,13 +230,8 @@ def _mixes(node: Any, given: tuple[int, ...], joined: tuple[int, ...]) -> str:
     name, rows = operator(node), given[0]
     if name in SOFTMAXES:
         return _softmax(node, shape_of(node), given)
-    if name in _VIEWS and len(inner := operands(node)) == 1 and not _is_of_a_parameter(inner[0]):
-        before, after = shape_of(inner[0]), shape_of(node)
-        restores = after[:1] == (rows,) and _restores_shape(inner[0], after)
-        if restores or _moves_batch(before, after, rows) or _makes_batch(before, after, rows):
-            return f"a reshape from {before} to {after} deals the elements of a batch of {rows} out to other samples"
-        if joined and before[:1] == (math.prod(joined),) and after[:2] == joined[::-1] != joined:
-            return f"a reshape from {before} to {after} takes the parts of a batch of {rows} for those of other samples"
+    if text := deals_out(node, rows, joined):
+        return text
     if name.startswith(_ATTENTION) and (scores := _scores_of(node)) is not None:
         return _attention(node, *scores, given)
     return ""
@@ -252,57 +276,4 @@ def _attention(node: Any, batch: int, length: int, given: tuple[int, ...]) -> st
 
 def _is_cut(node: Any, parts: int, length: int) -> bool:
     """Whether a reshape before a node makes parts of that length."""
-    return any(operator(one) in _VIEWS and shape_of(one)[:2] == (parts, length) for one in nodes_before(node))
-
-
-def _moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:
-    """Whether a dimension of the batch's size is none afterwards, nor joined with its neighbours, and one is new.
-
-    A reshape keeps the order of elements: a dimension is known by how many elements those before it count together.
-    """
-    old, new = _spans(before, rows), _spans(after, rows)
-    return bool(old) and bool(new) and not _any_within(old, after) and not _any_within(new, before)
-
-
-def _makes_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:
-    """Whether a first dimension of the batch's size is made of several, of which a later one has its size.
-
-    Another one may have it by chance, as states (2, batch, batch) that are reshaped to (batch, 2 * batch) have.
-    """
-    is_new = after[:1] == (rows,) and not _any_within([(1, rows)], before)
-    return is_new and rows in before[1:] and before[:1] != (rows,)
-
-
-def _is_of_a_parameter(node: Any) -> bool:
-    """Whether a node is a parameter, at most in another shape or order: it holds no samples."""
-    while operator(node) in _SHAPING and len(operands(node)) == 1:
-        node = operands(node)[0]
-    return is_leaf(node)
-
-
-def _restores_shape(node: Any, after: tuple[int, ...]) -> bool:
-    """Whether a reshape gives the shape, and not the order, from before dimension 0 was turned away.
-
-    Its sizes may be multiples of one another, so that they would not tell.
-    """
-    while operator(node) == "Clone" and operands(node):
-        node = operands(node)[0]
-    if operator(node) not in TURNING or not after or turned_back(node, 0) == 0:
-        return False
-    order, before = ([size for size in shape if size > 1] for shape in (shape_of(node), after))
-    return shape_of(operands(node)[0]) == after and order != before
-
-
-def _spans(shape: tuple[int, ...], rows: int) -> list[tuple[int, int]]:
-    """For each dimension of that size, the elements that those before it count, without and with it."""
-    places = (math.prod(shape[:place]) for place, size in enumerate(shape) if size == rows)
-    return [(place, place * rows) for place in places]
-
-
-def _any_within(spans: list[tuple[int, int]], shape: tuple[int, ...]) -> bool:
-    """Whether one of the dimensions lies within one of a shape."""
-    for place, size in enumerate(shape):
-        begin = math.prod(shape[:place])
-        if begin and size and any(first % begin == 0 and begin * size % last == 0 for first, last in spans):
-            return True
-    return False
+    return any(operator(one) in VIEWS and shape_of(one)[:2] == (parts, length) for one in nodes_before(node))

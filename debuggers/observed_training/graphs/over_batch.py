@@ -11,7 +11,7 @@ from debuggers.torch_internals.graph_nodes import dimension_of, operands, operat
 MOST_NODES = 256
 _RUNNING = {"Cumsum": "a running sum", "Cumprod": "a running product", "Logcumsumexp": "a running log-sum-exp"}
 _LENGTHS = frozenset(["LinalgVectorNorm", "Norm"])
-_READ_DATA = frozenset(["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution"])
+PRODUCTS = frozenset(["Addmm", "Mm", "Bmm", "Baddbmm", "Linear", "Convolution"])
 
 
 def goes_over_batch(node: Any, rows: int) -> str:
@@ -33,7 +33,7 @@ def goes_over_batch(node: Any, rows: int) -> str:
         over = len(saved_value(node, "normalized_shape") or ()) == len(shape)
     else:
         return ""
-    if over and is_batch(shape, rows) and _reads_data(node):
+    if over and is_batch(shape, rows) and reads_data(node):
         return f"{what} of {shape} mixes the {rows} samples of a batch"
     return ""
 
@@ -65,7 +65,7 @@ def joins_samples(node: Any, given: tuple[int, ...]) -> str:
             if place == 0 and is_batch(shape, rows):
                 what = f"a sum over dimension 0 of {shape}"
     elif name == "Mm" and len(inner) == 2 and operator(inner[1]) not in TURNING:
-        if is_batch(shapes[1], rows) and all(map(_reads_data, inner)):
+        if is_batch(shapes[1], rows) and all(map(reads_data, inner)):
             what = f"a product of {shapes[0]} with {shapes[1]}"
     elif name in SOFTMAXES and len(shape := shape_of(node)) == 3 and shape[1:] == (rows, rows):
         # Parts of the samples, as many as these, are a multiple of them.
@@ -77,7 +77,7 @@ def joins_samples(node: Any, given: tuple[int, ...]) -> str:
         whole = [shape_of(operands(one)[0]) for one in inner]
         if ours[0] == theirs[0] == 0 and ours[1] != theirs[1] and all(_spans_batch(shape, rows) for shape in whole):
             what = "a difference of neighbours along dimension 0"
-    return f"{what} mixes the {rows} samples of a batch" if what and _reads_data(node) else ""
+    return f"{what} mixes the {rows} samples of a batch" if what and reads_data(node) else ""
 
 
 def _before_turning(node: Any, place: int | None) -> tuple[tuple[int, ...], int | None]:
@@ -105,13 +105,13 @@ def is_batch(shape: tuple[int, ...], rows: int) -> bool:
     return len(shape) > 1 and shape[0] == rows and rows not in shape[1:] and math.prod(shape[1:]) > 1
 
 
-def _reads_data(node: Any) -> bool:
+def reads_data(node: Any) -> bool:
     """Whether what a node computes depends on data, which need no gradient: weights may have the batch's size, too."""
     for one in nodes_before(node):
         name = operator(one)
         if name.startswith("Embedding"):
             return True
-        if name in _READ_DATA and any(following is None for following, _ in one.next_functions):
+        if name in PRODUCTS and any(following is None for following, _ in one.next_functions):
             return True
     return False
 

@@ -64,3 +64,21 @@ def test_the_most_frequent_row_is_told_from_rows_that_repeat():
 def test_the_row_with_the_most_labels_is_told_where_they_are_labels(targets, most):
     found = target_statistics(torch.tensor(targets), None, None)[0]["targets/most_labels"].item()
     assert math.isnan(found) if most is None else found == most
+
+
+@pytest.mark.parametrize(
+    ("rows", "share"),
+    [
+        (torch.nn.functional.normalize(torch.rand(50, 4), dim=0), 1.0),
+        (torch.nn.functional.normalize(torch.rand(50, 4), dim=0) * torch.tensor([1.0, 1.0, 1.0, 1.01]), 0.75),
+        (torch.nn.functional.normalize(torch.rand(50, 4), dim=0).half(), 1.0),
+        (torch.nn.functional.normalize(torch.rand(50, 4), dim=1), 0.0),
+        (torch.eye(4), math.nan),  # one 1 in each column
+    ],
+)
+def test_the_share_of_columns_of_length_1_is_told(rows, share):
+    assert float(input_statistics([rows])["inputs/unit_columns"]) == pytest.approx(share, nan_ok=True)
+
+
+def test_of_some_rows_of_a_large_batch_no_lengths_are_told():
+    assert "inputs/unit_columns" not in input_statistics([torch.rand(1 << 14, 64)])

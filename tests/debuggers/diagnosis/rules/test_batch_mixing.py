@@ -6,7 +6,7 @@ import torch
 from made_evidence import STEPS, evidence
 
 import stepscope
-from debuggers.diagnosis.facts import Facts, InvariantFacts
+from debuggers.diagnosis.facts import BatchFacts, Facts, InvariantFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 
 
@@ -61,3 +61,82 @@ def test_attention_over_rows_is_told_from_attention_over_time(along):
         causes = [cause.code for cause in session.report().causes]
 
     assert ("batch_mixing" in causes) == (along == "rows")
+
+
+SIGNALS = {"repeated_rows": 0.5, "duplicates": 0.0, "repeated": 0.0, "batch_size": 32.0}
+
+
+def of_statistics(broken, inputs, **changed):
+    kept = InvariantFacts(name="statistics_are_kept", checked=9, broken=broken, first_step=0, where="over the batch")
+    signals = {f"inputs/{name}": np.broadcast_to(values, STEPS) for name, values in (SIGNALS | changed).items()}
+    found = evidence(facts=Facts(steps=STEPS, invariants=(kept,), inputs=inputs), **signals)
+    return "batch_mixing" in [cause.code for cause in diagnose(found)]
+
+
+ROWS, IMAGES, CODES = BatchFacts(shape=(32, 9)), BatchFacts(shape=(32, 1, 9)), BatchFacts(shape=(32, 9), integer=True)
+
+
+@pytest.mark.parametrize(("broken", "inputs", "changed", "is_one"), [
+    (9, ROWS, {}, True),
+    (2, ROWS, {}, False),
+    (9, ROWS, {"repeated_rows": 0.1}, False),  # they may be the nodes of a graph
+    (9, ROWS, {"repeated": 1.0}, False),
+    (9, IMAGES, {"repeated_rows": 0.0}, True),
+    (9, CODES, {"repeated_rows": 0.0}, True),
+])  # fmt: skip
+def test_features_standardised_over_the_batch_are_named_where_rows_are_samples(broken, inputs, changed, is_one):
+    assert of_statistics(broken, inputs, **changed) == is_one
+
+
+@pytest.mark.parametrize(("changed", "is_one"), [
+    ({}, True),
+    ({"unit_columns": 0.85}, False),
+    ({"unit_columns": np.where(np.arange(STEPS) == 7, 0.0, 1.0)}, False),  # one batch that is not so
+    ({"repeated_rows": 1.0}, False),  # the data are so as a whole
+    ({"batch_size": 32.0 + np.arange(STEPS) % 3}, False),  # graphs of any size
+])  # fmt: skip
+def test_columns_of_length_1_in_each_batch_are_named(changed, is_one):
+    assert of_statistics(0, ROWS, **{"unit_columns": 1.0, "repeated_rows": 0.0} | changed) == is_one
+
+
+def test_columns_of_length_1_are_none_where_rows_may_be_nodes():
+    signals = {f"inputs/{name}": np.ones(STEPS) for name in ("unit_columns", "batch_size")}
+    signals["inputs/repeated_rows"] = np.zeros(STEPS)
+    assert "batch_mixing" not in [cause.code for cause in diagnose(evidence(facts=Facts(steps=STEPS), **signals))]
+
+
+@pytest.mark.parametrize("pool", ["across the batch", "of each set"])
+def test_a_reshape_between_the_parts_that_a_loop_calls_is_named(pool):
+    torch.manual_seed(0)
+    sets = torch.randn(200, 7, 3)
+    targets = (sets.amax(1).sum(1) > 4).long()
+    parts = torch.nn.ModuleList([torch.nn.Linear(3, 16), torch.nn.Linear(16, 2)])
+    optimizer = torch.optim.Adam(parts.parameters(), lr=3e-3)
+    with stepscope.watch(parts, optimizer) as session:
+        for rows in (one for _ in range(8) for one in torch.randperm(200).split(20)):
+            features = parts[0](sets[rows])
+            whole = features.amax(1) if pool == "of each set" else features.reshape(7, len(rows), 16).amax(0)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(parts[1](whole), targets[rows]).backward()
+            optimizer.step()
+        causes = [cause.code for cause in session.report().causes]
+
+    assert ("batch_mixing" in causes) == (pool == "across the batch")
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_inputs_of_unit_columns_are_told_from_those_of_unit_rows(over):
+    torch.manual_seed(0)
+    inputs = torch.rand(300, 12)
+    targets = (inputs[:, 0] > inputs[:, 1]).long()
+    model = torch.nn.Sequential(torch.nn.Linear(12, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    with stepscope.watch(model, optimizer) as session:
+        for rows in (one for _ in range(8) for one in torch.randperm(300).split(30)):
+            outputs = model(torch.nn.functional.normalize(inputs[rows], dim=over))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(outputs, targets[rows]).backward()
+            optimizer.step()
+        causes = [cause.code for cause in session.report().causes]
+
+    assert ("batch_mixing" in causes) == (over == 0)

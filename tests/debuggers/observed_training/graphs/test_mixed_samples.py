@@ -350,3 +350,41 @@ def test_what_goes_along_the_first_of_two_dimensions_is_named(name, rows, is_fir
     hooks.remove()
     along = mixed.along_first(outputs.square().mean().grad_fn)
     assert along == expected if not expected else expected in along
+
+
+@pytest.mark.parametrize(
+    ("pool", "is_mixed"),
+    [
+        pytest.param(lambda h: h.reshape(TIME, len(h), FEATURES).amax(0), True, id="a reshape across the batch"),
+        pytest.param(lambda h: h.transpose(0, 1).amax(0), False, id="turned"),
+        pytest.param(lambda h: h.reshape(-1, FEATURES).relu().view(-1, TIME, FEATURES).amax(1), False, id="cut again"),
+        pytest.param(lambda h: (pooled := h.amax(1)).T.softmax(1).T * pooled, False, id="samples that a loop compares"),
+    ],
+)
+@pytest.mark.parametrize("rows", [4, 6, 10])
+def test_between_the_parts_that_a_loop_calls_a_reshape_mixes_samples(pool, is_mixed, rows):
+    first, last, mixed = nn.Linear(3, FEATURES), nn.Linear(FEATURES, 2), MixedSamples(None)
+    inputs = torch.randn(rows, TIME, 3)
+    mixed.part_begins(inputs)
+    features = first(inputs)
+    mixed.part_ends(features)
+    mixed.part_begins(pool(features))
+    outputs = last(pool(features))
+    mixed.part_ends(outputs)
+    root, known = outputs.square().mean().grad_fn, output_nodes([features, outputs])
+
+    assert bool(mixed.found(root, known)) is is_mixed
+    assert mixed.rows == 0  # a loop may do with the rows what it likes
+    mixed.step_ends()
+    assert mixed.found(root, known) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "alone", "returned", "rows"),
+    [((6, 3), True, (6, 2), 6), ((6, 3), False, (6, 2), 0), ((6, 3), True, (5, 2), 0), ((6, 3), True, (6, 2, 2), 0)],
+)
+def test_rows_are_samples_where_each_has_its_own(given, alone, returned, rows):
+    mixed = MixedSamples(None)
+    mixed.call_begins(torch.ones(given), alone=alone)
+    mixed.call_ends(torch.ones(returned))
+    assert mixed.rows == rows
