@@ -34,10 +34,12 @@ def moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> b
 def _makes_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> bool:
     """Whether a first dimension of the batch's size is made of several, of which a later one has its size.
 
-    Another one may have it by chance, as states (2, batch, batch) that are reshaped to (batch, 2 * batch) have.
+    Another one may have it by chance, as states (2, batch, batch) that are reshaped to (batch, 2 * batch) have. So may
+    features beside samples in pairs or groups: the first dimensions are as many as the samples together then.
     """
     is_new = after[:1] == (rows,) and not _any_within([(1, rows)], before)
-    return is_new and rows in before[1:] and before[:1] != (rows,)
+    are_grouped = any(math.prod(before[:end]) == rows for end in range(2, len(before)))
+    return is_new and rows in before[1:] and before[:1] != (rows,) and not are_grouped
 
 
 def is_of_a_parameter(node: Any) -> bool:

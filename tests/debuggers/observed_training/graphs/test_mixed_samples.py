@@ -358,10 +358,11 @@ def test_what_goes_along_the_first_of_two_dimensions_is_named(name, rows, is_fir
         pytest.param(lambda h: h.reshape(TIME, len(h), FEATURES).amax(0), True, id="a reshape across the batch"),
         pytest.param(lambda h: h.transpose(0, 1).amax(0), False, id="turned"),
         pytest.param(lambda h: h.reshape(-1, FEATURES).relu().view(-1, TIME, FEATURES).amax(1), False, id="cut again"),
+        pytest.param(lambda h: h.amax(1).view(-1, 2, FEATURES).view(-1, FEATURES), False, id="in pairs"),
         pytest.param(lambda h: (pooled := h.amax(1)).T.softmax(1).T * pooled, False, id="samples that a loop compares"),
     ],
 )
-@pytest.mark.parametrize("rows", [4, 6, 10])
+@pytest.mark.parametrize("rows", [4, 6, FEATURES, 10])
 def test_between_the_parts_that_a_loop_calls_a_reshape_mixes_samples(pool, is_mixed, rows):
     first, last, mixed = nn.Linear(3, FEATURES), nn.Linear(FEATURES, 2), MixedSamples(None)
     inputs = torch.randn(rows, TIME, 3)
@@ -373,7 +374,8 @@ def test_between_the_parts_that_a_loop_calls_a_reshape_mixes_samples(pool, is_mi
     mixed.part_ends(outputs)
     root, known = outputs.square().mean().grad_fn, output_nodes([features, outputs])
 
-    assert bool(mixed.found(root, known)) is is_mixed
+    is_told = rows != FEATURES  # of two dimensions of that size none is known to be the batch's
+    assert bool(mixed.found(root, known)) is (is_mixed and is_told)
     assert mixed.rows == 0  # a loop may do with the rows what it likes
     mixed.step_ends()
     assert mixed.found(root, known) is None
