@@ -215,7 +215,7 @@ _LEADS_TO: Mapping[str, tuple[str, ...]] = {
         "dead_units",  # gradients that are zero, and single ones that are far too large
         "clipping_ineffective",
     ),
-    "batch_mixing": ("labels_unrelated", "learning_rate_too_low"),
+    "batch_mixing": ("labels_unrelated", "learning_rate_too_low", "detached_parameters"),
     "labels_unrelated": (
         "overfitting",
         "stopped_too_early",
