@@ -1,10 +1,10 @@
 """Looks at the graphs of losses: which loss they show, and which invariants they break."""
 
 from debuggers.observed_training.forward_calls import ForwardCalls
-from debuggers.observed_training.graphs.batch_statistics import BatchStatistics
 from debuggers.observed_training.graphs.kept_graphs import KeptGraphs
 from debuggers.observed_training.graphs.loss_view import LossView, loss_view
 from debuggers.observed_training.graphs.overflows import overflowed
+from debuggers.observed_training.graphs.unkept_statistics import UnkeptStatistics
 from debuggers.observed_training.graphs.unregistered_weights import UnregisteredWeights
 from debuggers.observed_training.invariants import InvariantLog
 from debuggers.observed_training.known_losses import KnownLosses
@@ -32,7 +32,7 @@ class LossGraphs:
         self._optimizer, self._calls, self._passes = optimizer, calls, passes
         self._losses, self._invariants = losses, invariants
         self._marks, self._unregistered = KeptGraphs(), UnregisteredWeights(model)
-        self._statistics = BatchStatistics(model)
+        self._statistics = UnkeptStatistics(model)
 
     def look(self, loss: torch.Tensor, observed: int) -> LossView | None:
         """Returns what the graph shows of the loss, with what is known of losses so far; None for another model's.

@@ -21,7 +21,7 @@ _TAKING = frozenset(["Gather", "Index", "IndexAdd", "IndexReduce", "IndexSelect"
 _BATCH_NORM = torch.nn.modules.batchnorm._NormBase
 
 
-class BatchStatistics:
+class UnkeptStatistics:
     """Looks for features that are divided by their own spread over the batch, where nothing keeps it.
 
     A batch norm does so in training, and keeps its statistics: in evaluation it takes nothing from the batch. What a

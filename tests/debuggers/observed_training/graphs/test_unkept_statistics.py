@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from debuggers.observed_training.graphs.batch_statistics import BatchStatistics
 from debuggers.observed_training.graphs.loss_view import output_nodes
+from debuggers.observed_training.graphs.unkept_statistics import UnkeptStatistics
 
 FEATURES = 8
 
@@ -28,7 +28,7 @@ class Standardised(nn.Module):
 
 def found(model, rows=6):
     outputs = model(torch.randn(rows, 5))
-    return BatchStatistics(model).look((outputs * 2).square().mean().grad_fn, output_nodes([outputs]), rows)
+    return UnkeptStatistics(model).look((outputs * 2).square().mean().grad_fn, output_nodes([outputs]), rows)
 
 
 def by_std(model, x, over=0):
