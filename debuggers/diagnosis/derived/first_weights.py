@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from debuggers.diagnosis.derived.initial_weights import RECURRENT, USUAL_GAINS, fan_in, gains, is_set
 from debuggers.diagnosis.derived.updates import only_vectors_move
+from debuggers.diagnosis.derived.zero_outputs import always_zero
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 
@@ -147,7 +148,7 @@ def moves_alone(evidence: Evidence) -> str:
     trained = [one for one in facts.parameters if one.role in ("trained", "unchanged")]
     is_still = only_vectors_move(evidence, FEWEST_LOOKS)
     zeros = (series.finite for kind in ("dead_units", "output_zeros") for series in evidence.of_tensors(kind).values())
-    are_dead = any(len(one) and one.first > MOSTLY for one in zeros)
+    are_dead = any(len(one) and one.first > MOSTLY for one in zeros) or bool(always_zero(evidence))
     if not is_still or are_dead or facts.mixed_precision == "float16" or not evidence["inputs/std"].finite.median(0.0):
         return ""
     biases = [one.name for one in trained if len(one.shape) == 1 and one.name in gradients]

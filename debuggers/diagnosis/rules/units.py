@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, gains
+from debuggers.diagnosis.derived.zero_outputs import EMPTY_ON_PURPOSE, FEWEST, always_zero
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
@@ -13,12 +14,8 @@ from debuggers.diagnosis.series import Series
 
 CUTTING = ("Threshold", "Hardshrink", "Softshrink")
 """Layers that put out zero for all that is small, besides those whose dead units are counted."""
-EMPTY_ON_PURPOSE = ("Dropout", "Identity", "Zero", "Pad")
-"""Parts of names of classes whose outputs may be zero for other reasons."""
 SILENT = 0.999
 """Share of zeros in the outputs of a layer through which nothing passes."""
-FEWEST = 5
-"""Sampled steps from which a layer has never let anything pass."""
 NEARLY_ALL = 0.9
 """Share of a layer's units, or of its outputs from the first step on, from which what is left can do next to nothing,
 whatever was learnt all the same: in the zoo's sound trainings, up to 0.75 of a layer's units die."""
@@ -40,10 +37,11 @@ def dead_units(evidence: Evidence) -> Argument:
     argument = Argument("dead_units")
     dead = {name: series for name, series in evidence.of_tensors("dead_units").items() if len(series)}
     hit = {name: series for name, series in dead.items() if _late(series) >= 0.5}
-    others_may_do, share = False, 0.0
+    others_may_do, share, lasting = False, 0.0, 0.0
     if hit:
         name, series = max(hit.items(), key=lambda pair: _late(pair[1]))
         share = _late(series)
+        lasting = min(share, float(np.median(series.values[-3:])))  # units that come back are not lost
         since = int(series.steps[np.flatnonzero(series.values >= (NEARLY_ALL if share >= NEARLY_ALL else 0.5))[0]])
         others_may_do = series.first >= 0.5 and share < NEARLY_ALL
         argument.add(
@@ -66,6 +64,9 @@ def dead_units(evidence: Evidence) -> Argument:
             since=int(series.steps[np.flatnonzero(series.values >= SILENT)[0]]),
             where=[name],
         )
+    elif zero := always_zero(evidence):
+        name, kind = next(iter(zero.items()))
+        argument.add(0.75, f"{name} ({kind}) puts out nothing but zeros", since=0, where=[name])
     elif cut := _cut_off(evidence):
         argument.add(
             0.6,
@@ -85,7 +86,7 @@ def dead_units(evidence: Evidence) -> Argument:
             where=[held.name],
         )
     progress = progress_of(evidence)
-    is_held = held is not None or share >= NEARLY_ALL
+    is_held = held is not None or lasting >= NEARLY_ALL
     if argument.cause is not None and not is_held and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     elif others_may_do and progress is not None and progress.learnt < NOTHING:

@@ -116,3 +116,13 @@ def test_a_bias_that_holds_all_gates_of_a_recurrence_saturates_them(layer, bias,
     )
     facts = Facts(steps=STEPS, layers=(LayerFacts(name=layer, kind="LSTM"),), parameters=biases)
     assert ("saturated_units" in _codes(evidence(facts=facts, loss=FALLING))) == is_one
+
+
+@pytest.mark.parametrize(("last", "is_one"), [(0.92, True), (0.85, False)])
+def test_units_that_come_back_are_not_lost_where_much_is_learnt(last, is_one):
+    """Nine of ten are dead in the median of the last third in both."""
+    shares = np.r_[np.linspace(0.05, 0.92, STEPS // 2), np.full(STEPS // 2 - 3, 0.92), [last] * 3]
+    found = evidence(
+        facts=of_loss(), loss=FALLING, baseline_loss=np.full(STEPS, 2.3), tensors={"dead_units": {"fc": shares}}
+    )
+    assert ("dead_units" in _codes(found)) is is_one
