@@ -302,7 +302,7 @@ def _add_damage(argument: Argument, evidence: Evidence, progress: Progress, *, l
         name, series = found
         known = is_of_whole_loss(evidence)  # else nobody knows how little was learnt
         argument.add(
-            0.55 if known or progress.fell < GOT_ON else MODERATE,
+            0.55 if largest > LARGE_RATIO / 2 and (known or progress.fell < GOT_ON) else MODERATE,
             f"units of {name} died: {series.first:.0%} put out nothing but zeros at first, {series.last:.0%} at "
             "the end",
             since=int(evidence["loss"].steps[0]),
