@@ -143,6 +143,8 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             above 1; ``""`` for none. A focal loss (Lin et al. 2017) weighs it with a power of 1 minus that probability.
         one_sided: Whether both summands of a binary cross entropy, with targets of t and 1 - t, draw outputs to the
             same side.
+        lowers_drawn: Whether a term is log-probabilities of drawn classes times numbers, without a minus sign: those
+            with a high one become less likely.
         lowers: Of a loss of margins, ``each`` or ``largest`` where it makes a score that the layer at the model's end
             puts out, and that an index picks, smaller than each other score of its row, or than the largest of them.
         classes_grow: Whether a cross entropy comes to have many more classes than at first, as one over a queue of keys
@@ -181,6 +183,7 @@ class LossFacts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     confidence_penalty: float = 0.0
     weighs_the_sure: Literal["", "trained", "constant"] = ""
     one_sided: bool = False
+    lowers_drawn: bool = False
     lowers: Literal["", "each", "largest"] = ""
     classes_grow: bool = False
     parts: tuple["LossFacts", ...] = ()

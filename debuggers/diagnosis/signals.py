@@ -90,6 +90,10 @@ OF_A_STEP: Final = (
     Signal(
         "pairs_left_out", "share of the batch's pairs or scores that a loss with targets of 1 and -1 takes for neither"
     ),
+    Signal(
+        "gains/of_two_values", "share of what log-probabilities of drawn classes are multiplied with at its two ends"
+    ),
+    Signal("gains/high", "share of it that is nearer to the largest than to the smallest"),
     Signal("picked_meet_all", "share of the batch's rows whose score at an index a loss compares with all others"),
     Signal(
         "inputs/duplicates_elsewhere",

@@ -21,6 +21,7 @@ DEFINED_IF_FINITE = frozenset(
         "targets/min", "targets/max", "targets/classes", "targets/top_share", "targets/between_batches", "accuracy",
         "top_predicted_share", "minority_accuracy", "order", "baseline_loss", "evaluation/entropy", "evaluation/loss",
         "correlation", "binary_correlation", "r2", "gradient_cosine", "descent_cosine", "decay_cosine", "data_share",
+        "gains/of_two_values", "gains/high",
     }
 )  # fmt: skip
 """Signals of which NaN and infinities say that they are not defined: they have no point then."""

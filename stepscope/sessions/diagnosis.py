@@ -204,6 +204,8 @@ class SessionDiagnosis:
             classes = shape[1] if len(shape) > 1 else 0
             pairs = {"order": view.order, "tie": view.tie, "pairs_left_out": view.left_out}
             pairs["picked_meet_all"] = view.meet_all
+            if view.gains is not None:
+                pairs |= {"gains/of_two_values": view.gains.of_two_values, "gains/high": view.gains.high}
             # A loop may call the model for something else, too: the loss's own call is what its targets belong to.
             outputs = None if view.targets is None else view.outputs
             self.signals.batch(

@@ -6,6 +6,7 @@ from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argume
 from debuggers.diagnosis.derived.chance import binomial_deviation
 from debuggers.diagnosis.derived.contradiction import contradiction
 from debuggers.diagnosis.derived.pairs import add_exchanged, add_lowered
+from debuggers.diagnosis.derived.policies import add_descended_gains
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
 from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, threw_weights, travelled
@@ -96,9 +97,12 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     _add_dive(argument, evidence, loss)
     add_exchanged(argument, evidence)
     add_lowered(argument, evidence, loss)
+    descends = add_descended_gains(argument, evidence, loss)
     argument.advice = (
         "Give the cross entropy minus the distances: the nearest is to have the highest score."
         if loss.distances
+        else "Minimise -(gain * log_prob).mean(), with the minus sign."
+        if descends
         else "Minimise the loss itself: remove the minus sign, or maximize=True."
     )
     return argument

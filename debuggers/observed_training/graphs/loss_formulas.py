@@ -78,8 +78,7 @@ def _picked(node: Any, inner: Any, way: Way) -> Term | None:
     """The term of what is picked at the targets' classes."""
     logits = log_probabilities(inner)
     if logits is not None:
-        # Weights may be the advantages of a policy's gradient, of any sign.
-        return way.ends("" if way.weighted else "cross_entropy", logits, node, sign=-1.0)
+        return _of_choice(way, logits, node, sign=-1.0)
     probabilities = _behind(inner)
     if operator(probabilities) == "Softmax" and operands(probabilities):
         return way.ends("", operands(probabilities)[0], node, sign=-1.0)
@@ -92,8 +91,14 @@ def _picked_beside_total(_: Any, inner: list[Any], way: Way) -> Term | None:
         picked, total = _behind(picked), _behind(total)
         logits = operands(picked)[:1]
         if operator(picked) in PICKING and operator(total) == "Logsumexp" and logits == operands(total)[:1] != []:
-            return way.ends("" if way.weighted else "cross_entropy", logits[0], picked, sign=sign)
+            return _of_choice(way, logits[0], picked, sign=sign)
     return None
+
+
+def _of_choice(way: Way, logits: Any, node: Any, *, sign: float) -> Term:
+    """The term of log-probabilities of classes; weights may be the advantages of a policy's gradient, of any sign."""
+    is_drawn = way.weighted and not way.opaque
+    return way.ends("" if way.weighted else "cross_entropy", logits, node, sign=sign, is_drawn=is_drawn)
 
 
 def of_difference(kind: str, node: Any, inner: Any, way: Way) -> Term | None:

@@ -31,6 +31,7 @@ class Term:
             constant's, else ().
         smoothing, confidence_penalty, levels: As in ``LossFacts``.
         weighs_the_sure, one_sided: As in ``LossFacts``.
+        is_drawn: Whether it is log-probabilities that are picked, times such weights, as those of a policy's choices.
         complementary: Whether what it multiplies with is 1 minus the targets.
         margin, contrast: What it is as a loss of margins, or of pairs of two kinds; None for another one.
     """
@@ -50,6 +51,7 @@ class Term:
     weighs_the_sure: Literal["", "trained", "constant"] = ""
     one_sided: bool = False
     complementary: bool = False
+    is_drawn: bool = False
     margin: Margin | None = None
     contrast: Contrast | None = None
     levels: tuple[float, ...] = ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from debuggers.diagnosis.facts import OF_ELEMENTS, OF_NUMBERS, LossFacts
 from debuggers.instrumentation.quiet_computation import quiet_computation
-from debuggers.observed_training.graphs import contrasts, lowered_scores, margins
+from debuggers.observed_training.graphs import contrasts, lowered_scores, margins, policies
 from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, back_to_activation, bounded_by
 from debuggers.observed_training.graphs.compared_outputs import are_differences, are_distances, dropped_share
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
@@ -54,6 +54,8 @@ class LossView:
         order: Of a loss of pairs or ranks, the share that is in the order that the loss asks for, a 0-d tensor; None
             for others, and where it is not known. Of one that draws some pairs together and others apart, how often one
             of the first is before one of the others.
+        gains: Of log-probabilities of drawn classes, what is known of the numbers that they are multiplied with; see
+            ``policies``.
         tie: Of a loss with margins, what it is where all outputs are equal, a 0-d tensor; NaN or None if not known.
         is_only_comparison: Whether one of its terms alone is of a known kind, and the model has one output: what a
             critic's error is compared with is not known to belong to the first of several.
@@ -73,6 +75,7 @@ class LossView:
     tie: torch.Tensor | None = None
     left_out: torch.Tensor | None = None
     meet_all: torch.Tensor | None = None
+    gains: policies.Gains | None = None
     is_only_comparison: bool = True
 
 
@@ -122,7 +125,12 @@ def loss_view(
         with quiet_computation(loss.device.type):
             order = contrasts.order_of(main.contrast, {} if values is None else values)
             view = replace(view, order=order, left_out=contrasts.left_out(main.contrast))
-    facts = replace_facts(view.facts, terms=len(terms), penalized=found.penalized)
+    drawn = next((term for term in terms if term.is_drawn), None)
+    if drawn is not None:
+        view = replace(view, gains=policies.gains_of(drawn))
+    facts = replace_facts(
+        view.facts, terms=len(terms), penalized=found.penalized, lowers_drawn=drawn is not None and drawn.factor < 0
+    )
     facts = replace_facts(facts, broadcast=facts.broadcast or any(_is_paired(term) for term in terms))
     kinds = {term.kind: term for term in reversed(known)}
     away = any(term.kind == "cosine" and term.factor < 0 for term in known)
