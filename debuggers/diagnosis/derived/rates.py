@@ -44,6 +44,12 @@ def is_searched(evidence: Evidence) -> bool:
     return len(rates) >= FEWEST_RATES and bool((np.diff(rates) >= 0).all()) and rates[-1] >= SEARCHED * rates[0] > 0
 
 
+FEWEST_RATES = 5
+"""Rates by which a schedule is known."""
+STEADY, FALLEN = 0.01, 0.1
+"""Shares by which a rate times the root of its step may vary if it falls with that, and by which it has to fall."""
+
+
 def has_collapsed(rates: Series) -> bool:
     """Whether the learning rate was nearly nothing for half of the training; one that ends at zero need not be."""
     late = rates.values[len(rates) // 2 :]
@@ -88,3 +94,15 @@ def one_digit(value: float) -> float:
         return value
     power = 10.0 ** math.floor(math.log10(value))
     return min((power, 3 * power, 10 * power), key=lambda choice: abs(math.log(choice / value)))
+
+
+def falls_by_inverse_root(rates: Series) -> bool:
+    """Whether rates begin at their largest and come to fall with the inverse root of the step, as without their rise.
+
+    The schedule of the first transformer is one formula of a rise and such a fall (Vaswani et al. 2017, section 5.3).
+    """
+    late = rates.since(int(rates.steps[len(rates) // 2])) if len(rates) else rates
+    if len(late) < FEWEST_RATES or float(rates.values[0]) < float(rates.values.max()):
+        return False
+    constant = late.values * np.sqrt(late.steps + 1.0)
+    return bool(np.ptp(constant) < STEADY * constant[-1] and late.last < (1 - FALLEN) * late.values[0])

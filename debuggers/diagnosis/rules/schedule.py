@@ -4,7 +4,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.attention import attends_at_first, norms_come_first, trains_attention
-from debuggers.diagnosis.derived.rates import COLLAPSED, learning_rates
+from debuggers.diagnosis.derived.rates import COLLAPSED, falls_by_inverse_root, learning_rates
 from debuggers.diagnosis.derived.updates import (
     HEALTHY_RATIO,
     LARGE_RATIO,
@@ -159,12 +159,20 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 f"{later:.2g}, and the loss went from {progress.first:.3g} to {progress.last:.3g}",
                 since=int(loss.steps[0]),
             )
-        is_sudden = SUDDEN < first < LARGE_RATIO and progress.learnt < LEARNT and attends_at_first(evidence)
-        if adaptive and is_sudden and argument.cause is None and not norms_come_first(evidence):
+        wants_a_rise = adaptive and progress.learnt < LEARNT and attends_at_first(evidence)
+        wants_a_rise &= argument.cause is None and not norms_come_first(evidence)
+        if wants_a_rise and SUDDEN < first < LARGE_RATIO:
             argument.add(
                 0.5,
                 f"the first updates change weights by {first:.2g} of their size, {first / HEALTHY_RATIO:.0f} times "
                 "what is usual: an adaptive optimizer takes whole steps before it knows what gradients are like",
+                since=int(loss.steps[0]),
+            )
+        elif wants_a_rise and SUDDEN / 2 < first < LARGE_RATIO and falls_by_inverse_root(rates):
+            argument.add(
+                0.5,
+                f"the learning rate begins at {rates.first:.3g} and falls with the inverse root of the step, as in a "
+                f"schedule that rises to it first, and the first updates change weights by {first:.2g} of their size",
                 since=int(loss.steps[0]),
             )
         if argument.cause is not None:

@@ -30,6 +30,26 @@ def test_first_steps_of_a_twentieth_are_too_large_for_attention(ratio, learnt, o
     assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
 
 
+INVERSE_ROOT = 6e-3 * np.minimum(1.0, (20 / (np.arange(STEPS) + 1)) ** 0.5)
+WITH_A_RISE = np.minimum(INVERSE_ROOT, 6e-3 * (np.arange(STEPS) + 1) / 20)
+
+
+@pytest.mark.parametrize(("rates", "ratio", "optimizer", "is_one"), [
+    (INVERSE_ROOT, 0.03, "Adam", True), (INVERSE_ROOT, 0.02, "Adam", False), (INVERSE_ROOT, 0.03, "SGD", False),
+    (WITH_A_RISE, 0.03, "Adam", False), (np.full(STEPS, 6e-3), 0.03, "Adam", False),
+    (np.linspace(6e-3, 1e-3, STEPS), 0.03, "Adam", False),
+])  # fmt: skip
+def test_a_fall_by_the_inverse_root_wants_the_rise_that_belongs_to_it(rates, ratio, optimizer, is_one):
+    layers = (LayerFacts(name="attention", kind="MultiheadAttention"), LayerFacts(name="norm", kind="LayerNorm"))
+    loss = LossFacts(kind="cross_entropy", reduction="mean")
+    found = evidence(
+        facts=Facts(steps=STEPS, optimizer=optimizer, loss=loss, layers=layers),
+        loss=np.geomspace(2.3, 1.5, STEPS), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.geomspace(ratio, 0.005, STEPS), learning_rate=rates,
+    )  # fmt: skip
+    assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
+
+
 @pytest.mark.parametrize(("called", "is_one"), [
     ((), True),
     (("enter", "norm", "dropout", "attention"), False),
