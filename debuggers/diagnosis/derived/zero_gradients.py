@@ -1,11 +1,14 @@
 """Gradients that are there and exactly zero, so that weights stay as they were drawn."""
 
+import re
+
 import numpy as np
 
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
 
+_IN_A_LIST = re.compile(r"(\D)\.\d+\.(?=.+\.)")
 FEWEST_SAMPLED = 10
 """Sampled steps from which gradients that have always been zero stay so."""
 USUAL = 1e-8
@@ -21,7 +24,8 @@ def cut_by_zeros(evidence: Evidence) -> list[str]:
 
     What they put out differs from row to row, as does what the layer behind them puts out, whose own gradient is of
     usual size: a function without slope stands between them, such as a sign or a rounding, or a hook. Gradients that
-    vanish are tiny first, and zero in float16; those of dead units stand before outputs that do not vary.
+    vanish are tiny first, and zero in float16; those of dead units stand before outputs that do not vary. One of several
+    experts that are made alike may be chosen for no row.
     """
     facts = evidence.facts
     if facts.mixed_precision == "float16" or any(one.dtype == "float16" for one in facts.parameters):
@@ -36,11 +40,19 @@ def cut_by_zeros(evidence: Evidence) -> list[str]:
     others = {name: places[name.rpartition(".")[0]] for name in gradients if name not in zero}
     if not zero or not others or not set(zero) <= set(fresh_weights(evidence, "trained")):
         return []
+    if {_of_any_number(name) for name in zero} & {_of_any_number(name) for name in others} - {""}:
+        return []
     behind = min(others, key=lambda name: others[name])
     comes_first = max(places[name.rpartition(".")[0]] for name in zero) < others[behind]
     arrives = float(np.median(gradients[behind])) > USUAL
     layers = [name.rpartition(".")[0] for name in (*zero, behind)]
     return zero if comes_first and arrives and all(_varies(evidence, layer) for layer in layers) else []
+
+
+def _of_any_number(name: str) -> str:
+    """The name without the numbers behind the name of a list, such as ``experts.#.0.weight``; "" without one."""
+    found = _IN_A_LIST.sub(r"\1.#.", name)
+    return found if found != name else ""
 
 
 def _is_matrix(facts: Facts, name: str) -> bool:

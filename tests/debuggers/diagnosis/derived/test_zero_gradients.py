@@ -67,3 +67,23 @@ def test_weights_that_were_trained_before_may_be_held_by_a_hook():
     for parameter in model.encoder.parameters():
         parameter.register_hook(lambda gradient: 0 * gradient)
     assert "detached_parameters" not in [cause.code for cause in trained(model)]
+
+
+class OfExperts(torch.nn.Module):
+    """Gives digits back by the second of two experts, or by both."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.experts = torch.nn.ModuleList(
+            torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 64)) for _ in range(2)
+        )
+        self.share = share
+
+    def forward(self, pixels):
+        first, second = (expert(pixels) for expert in self.experts)
+        return self.share * first + second
+
+
+def test_an_expert_that_is_chosen_for_no_row_is_not_cut_off():
+    torch.manual_seed(0)
+    assert "detached_parameters" not in [cause.code for cause in trained(OfExperts(0.0))]
