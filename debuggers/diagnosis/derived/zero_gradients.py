@@ -20,12 +20,12 @@ VARIES = 1e-6
 
 
 def cut_by_zeros(evidence: Evidence) -> list[str]:
-    """The first weights of a model, as they were drawn, whose gradients are exactly zero at each sampled step; else [].
+    """The first weights of a model, as they were drawn, whose gradients are zero at each sampled step; else [].
 
     What they put out differs from row to row, as does what the layer behind them puts out, whose own gradient is of
     usual size: a function without slope stands between them, such as a sign or a rounding, or a hook. Gradients that
-    vanish are tiny first, and zero in float16; those of dead units stand before outputs that do not vary. One of several
-    experts that are made alike may be chosen for no row.
+    vanish are tiny first, and zero in float16; those of dead units stand before outputs that do not vary. One of
+    several experts that are made alike may be chosen for no row.
     """
     facts = evidence.facts
     if facts.mixed_precision == "float16" or any(one.dtype == "float16" for one in facts.parameters):

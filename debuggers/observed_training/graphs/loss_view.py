@@ -12,7 +12,6 @@ from debuggers.observed_training.graphs.activations import FURTHEST_ACTIVATION, 
 from debuggers.observed_training.graphs.compared_outputs import are_differences, are_distances, dropped_share
 from debuggers.observed_training.graphs.cosines import bound_of_cosines
 from debuggers.observed_training.graphs.dimensions import other_softmax_dim, shape_before_scattering, shape_by_classes
-from debuggers.observed_training.graphs.loss_formulas import has_minus
 from debuggers.observed_training.graphs.loss_settings import (
     class_weights_of,
     has_weights,
@@ -21,10 +20,11 @@ from debuggers.observed_training.graphs.loss_settings import (
     positive_weight_of,
     temperature_of,
 )
+from debuggers.observed_training.graphs.loss_targets import difference_of, targets_of, unexpanded
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.observed_training.graphs.loss_terms import MAX_NODES, LossTerms
 from debuggers.torch_import import torch
-from debuggers.torch_internals.autograd import node_number, saved_value
+from debuggers.torch_internals.autograd import node_number
 from debuggers.torch_internals.graph_nodes import (
     PASSING,
     is_leaf,
@@ -156,14 +156,14 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         shown = operands(shown)[0]
     outputs_shape = () if shown is None else shape_of(shown)
     # Of classes that a softmax chooses from, one-hot targets are compared with what stands before it.
-    targets = None if term.kind == "overlap" and before == "softmax" else _targets(term)
+    targets = None if term.kind == "overlap" and before == "softmax" else targets_of(term)
     targets_shape = () if targets is None else unexpanded_shape(targets)
     expanded = shown is not term.outputs or (targets is not None and targets_shape != tuple(targets.shape))
     broadcast = expanded and term.kind not in ("nll", "cross_entropy")
     difference = None
     if term.difference_sign:
         broadcast = _is_spread(shown, term.shape, outputs)
-        difference = _difference(term)
+        difference = difference_of(term)
     if _is_paired(term):
         broadcast, outputs_shape = True, term.paired
     reduction, factor = _mean_of_sum(term, outputs_shape)
@@ -208,7 +208,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
     )
     sign = term.difference_sign if difference is not None else 0
     if targets is not None and broadcast:
-        targets = _unexpanded(targets)
+        targets = unexpanded(targets)
     held = values.get(node_number(below[-1])) if values and compares_outputs else None
     return LossView(facts, targets, difference, sign, compares_outputs, held)
 
@@ -233,13 +233,6 @@ def _is_paired(term: Term) -> bool:
     if term.kind in ("nll", "cross_entropy"):
         return len(term.paired) == 1 and operator(term.comparison).startswith("NllLoss")
     return bool(term.paired)
-
-
-def _unexpanded(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor before it was expanded: a view of it."""
-    shape = unexpanded_shape(tensor)
-    kept = (slice(None, 1) if stride == 0 else slice(None) for stride in tensor.stride())
-    return tensor[tuple(kept)].reshape(shape)
 
 
 def _reaches(root: Any, outputs: Container[int]) -> bool:
@@ -269,47 +262,6 @@ def _between(comparison: Any, outputs: Any) -> list[Any]:
             return nodes
         nodes.append(node)
     return []
-
-
-def _targets(term: Term) -> torch.Tensor | None:
-    """Returns the targets that a comparison has saved."""
-    node = term.comparison
-    if node is None or term.difference_sign:
-        return None
-    name = operator(node)
-    if name in ("Gather", "TakeAlongDim"):
-        return _tensor(saved_value(node, "index"))
-    if name == "Index":
-        indices = saved_value(node, "indices")
-        return _tensor(indices[-1]) if indices else None
-    if term.margin is not None and (term.margin.compares or term.margin.targets is None):
-        return None  # what stands beside a pair says which of the two is to be larger
-    if name == "Mul":
-        factor = _tensor(saved_value(node, "other" if node.next_functions[0][0] else "self"))
-        if factor is None:
-            return None
-        if term.margin is not None and not factor.is_floating_point():  # 1 and -1 are no indices of classes
-            factor = factor.float()
-        turned = term.margin.grows if term.margin is not None else term.kind != "cosine" and has_minus(factor)
-        with quiet_computation(factor.device.type):
-            factor = -factor if turned else factor
-            # Beside the logarithm of 1 minus a probability stands 1 minus the target.
-            return 1 - factor if term.complementary else factor
-    return _tensor(saved_value(node, "target"))
-
-
-def _difference(term: Term) -> torch.Tensor | None:
-    """What a comparison is applied to; of a quantile's loss, what its two sides differ by."""
-    ours = _tensor(saved_value(term.comparison, "self"))
-    theirs = _tensor(saved_value(term.comparison, "other")) if term.kind == "quantile" else None
-    if ours is None or theirs is None:
-        return ours
-    with quiet_computation(ours.device.type):
-        return ours - theirs
-
-
-def _tensor(value: Any) -> torch.Tensor | None:
-    return value.detach() if isinstance(value, torch.Tensor) else None
 
 
 def _mean_of_sum(term: Term, outputs_shape: tuple[int, ...]) -> tuple[str, float]:
