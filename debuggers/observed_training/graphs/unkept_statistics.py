@@ -10,6 +10,7 @@ from debuggers.observed_training.graphs.reshaped_batches import is_of_a_paramete
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
 from debuggers.torch_internals.graph_nodes import PASSING, dimension_of, is_leaf, operands, operator, shape_of
+from debuggers.torch_internals.modules import RunningNorm
 from debuggers.utils import tensors_in
 
 _SPREADS = frozenset(["Std", "StdMean", "Var", "VarMean"])
@@ -18,7 +19,6 @@ _OF_A_SPREAD = _INVERTED | PASSING | frozenset(["Abs", "Add", "Clamp", "ClampMin
 """Operators that make of a spread what features are divided by."""
 _PRODUCTS_OF_ROWS = frozenset(["Addmm", "Mm", "SparseAddmm", "SparseMm"])
 _TAKING = frozenset(["Gather", "Index", "IndexAdd", "IndexReduce", "IndexSelect", "ScatterAdd", "ScatterReduce"])
-_BATCH_NORM = torch.nn.modules.batchnorm._NormBase
 
 
 class UnkeptStatistics:
@@ -68,14 +68,14 @@ class UnkeptStatistics:
     def _means_to(self) -> bool:
         """Whether something in the model is named after the batch: who keeps its statistics may be the loop."""
         for module in self._own_modules():
-            own = [name for name, child in module.named_children() if not isinstance(child, _BATCH_NORM)]
+            own = [name for name, child in module.named_children() if not isinstance(child, RunningNorm)]
             names = [type(module).__name__, *own, *(name for name, _ in module.named_parameters(recurse=False))]
             if any(part in name.lower() for name in names for part in ("batch", "bn")):
                 return True
         return False
 
     def _own_modules(self) -> Iterator[torch.nn.Module]:
-        return (module for module in self._model.modules() if not isinstance(module, _BATCH_NORM))
+        return (module for module in self._model.modules() if not isinstance(module, RunningNorm))
 
 
 def _of_model(root: Any, outputs: Container[int]) -> Iterator[tuple[Any, bool]]:
