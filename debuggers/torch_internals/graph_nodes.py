@@ -1,11 +1,14 @@
 """The nodes of an autograd graph: their operators, shapes and operands, read without changing or keeping anything."""
 
 import math
+from collections.abc import Container
 from typing import Any
 
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import output_metadata, saved_value
 
+_FURTHEST = 80
+"""How many nodes may lie in a row that only pass on."""
 PASSING = frozenset(
     [
         "Alias",
@@ -90,6 +93,15 @@ def constant_operand(node: Any) -> Any:
         if value is not None:
             return value
     return None
+
+
+def behind(node: Any, passed: Container[str] = PASSING) -> Any:
+    """Returns the node behind those of some operators, by default those that only pass on."""
+    for _ in range(_FURTHEST):
+        if operator(node) not in passed or not operands(node):
+            return node
+        node = operands(node)[0]
+    return node
 
 
 def number_on_host(value: Any) -> float | None:

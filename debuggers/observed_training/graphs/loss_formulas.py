@@ -11,6 +11,7 @@ from debuggers.torch_internals.autograd import saved_value
 from debuggers.torch_internals.graph_nodes import (
     PASSING,
     PICKING,
+    behind,
     constant_operand,
     is_leaf,
     number_on_host,
@@ -60,12 +61,12 @@ def written_out(name: str, node: Any, way: Way) -> Term | None:
 
 def log_probabilities(node: Any) -> Any:
     """Returns the node of the logits if a node is a log-softmax, or the logarithm of a softmax; else None."""
-    node = _behind(node)
+    node = behind(node)
     name, inner = operator(node), operands(node)
     if name == "LogSoftmax":
         return inner[0] if inner else None
     if name == "Sub" and len(inner) == 2:  # logits - logsumexp(logits)
-        total = _behind(inner[1])
+        total = behind(inner[1])
         same = operator(total) == "Logsumexp" and operands(total)[:1] == inner[:1]
         return inner[0] if same else None
     if name != "Log" or not inner:
@@ -79,7 +80,7 @@ def _picked(node: Any, inner: Any, way: Way) -> Term | None:
     logits = log_probabilities(inner)
     if logits is not None:
         return _of_choice(way, logits, node, sign=-1.0)
-    probabilities = _behind(inner)
+    probabilities = behind(inner)
     if operator(probabilities) == "Softmax" and operands(probabilities):
         return way.ends("", operands(probabilities)[0], node, sign=-1.0)
     return None
@@ -88,7 +89,7 @@ def _picked(node: Any, inner: Any, way: Way) -> Term | None:
 def _picked_beside_total(_: Any, inner: list[Any], way: Way) -> Term | None:
     """The term of ``logits[rows, classes] - logits.logsumexp(1)``, in this order or the other one."""
     for sign, (picked, total) in ((-1.0, inner), (1.0, inner[::-1])):
-        picked, total = _behind(picked), _behind(total)
+        picked, total = behind(picked), behind(total)
         logits = operands(picked)[:1]
         if operator(picked) in PICKING and operator(total) == "Logsumexp" and logits == operands(total)[:1] != []:
             return _of_choice(way, logits[0], picked, sign=sign)
@@ -103,7 +104,7 @@ def _of_choice(way: Way, logits: Any, node: Any, *, sign: float) -> Term:
 
 def of_difference(kind: str, node: Any, inner: Any, way: Way) -> Term | None:
     """Returns the term of a function of outputs minus targets, or the opposite; None for another one."""
-    inner = _behind(inner)
+    inner = behind(inner)
     if operator(inner) != "Sub" or len(operands(inner)) != 1 or len(inner.next_functions) != 2:
         return None
     sign = 1 if inner.next_functions[0][0] is not None else -1
@@ -115,10 +116,10 @@ def of_difference(kind: str, node: Any, inner: Any, way: Way) -> Term | None:
 
 def _quantile(node: Any, inner: list[Any], way: Way) -> Term | None:
     """The term of max(q·e, (q - 1)·e), the loss of a quantile q: an error times two factors that differ by 1."""
-    scaled = [_behind(one) for one in inner]
+    scaled = [behind(one) for one in inner]
     if any(operator(one) != "Mul" or len(operands(one)) != 1 for one in scaled):
         return None
-    difference, other = (_behind(operands(one)[0]) for one in scaled)
+    difference, other = (behind(operands(one)[0]) for one in scaled)
     factors = [constant_operand(one) for one in scaled]
     if not _are_same_difference(difference, other) or not all(
         isinstance(one, torch.Tensor) and one.numel() for one in factors
@@ -189,7 +190,7 @@ def has_minus(constant: torch.Tensor) -> bool:
 
 def _cosine(node: Any, inner: list[Any], way: Way) -> Term | None:
     """The term of outputs times targets, summed and divided by the outputs' norm."""
-    product = _behind(inner[0])
+    product = behind(inner[0])
     if operator(product) != "Sum" or not operands(product):
         return None
     product = operands(product)[0]
@@ -243,15 +244,6 @@ def _kl_term(product: Any, way: Way) -> Term | None:
     way = replace(way, nodes=(*way.nodes, product))
     known = log_probabilities(logits)
     return way.ends("kl_div", logits if known is None else known, product)
-
-
-def _behind(node: Any) -> Any:
-    """The node behind those that only pass on."""
-    for _ in range(10 * _FURTHEST):
-        if operator(node) not in PASSING or not operands(node):
-            return node
-        node = operands(node)[0]
-    return node
 
 
 def _of_probabilities(node: Any) -> tuple[str, Any] | None:

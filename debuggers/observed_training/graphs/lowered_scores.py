@@ -7,7 +7,15 @@ from typing import Any, Final, Literal
 from debuggers.observed_training.graphs.margins import Margin
 from debuggers.torch_import import torch
 from debuggers.torch_internals.autograd import node_number, saved_value
-from debuggers.torch_internals.graph_nodes import constant_operand, dimension_of, is_leaf, operands, operator, shape_of
+from debuggers.torch_internals.graph_nodes import (
+    behind,
+    constant_operand,
+    dimension_of,
+    is_leaf,
+    operands,
+    operator,
+    shape_of,
+)
 
 _RESHAPING: Final = frozenset(
     ["Alias", "Clone", "Expand", "Reshape", "ReshapeAlias", "Select", "Slice", "Squeeze", "Unsqueeze", "View"]
@@ -18,7 +26,6 @@ _REDUCING: Final = frozenset(["Mean", "Sum", "Div", "Neg"])
 _LAYERS: Final = frozenset(["Addmm", "Linear"])
 _FEWEST_CLASSES = 3
 """Scores of a row from which an index of one may be told from that of the only other one."""
-_FURTHEST = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,19 +55,19 @@ def lowered_scores(margin: Margin, above: Sequence[Any], outputs: Container[int]
     if margin.targets is not None or len(margin.terms) != 2:
         return None
     lowered, raised = margin.terms if margin.grows else margin.terms[::-1]
-    picking = _behind(lowered, _RESHAPING)
+    picking = behind(lowered, _RESHAPING)
     picked = _picked_classes(picking)
-    scores = _behind(operands(picking)[0], _WHOLE) if picked is not None else None
+    scores = behind(operands(picking)[0], _WHOLE) if picked is not None else None
     if scores is None or picked is None or node_number(scores) not in outputs or not _is_of_a_layer(scores):
         return None
     shape = shape_of(scores)
     left_out = torch.zeros(shape, dtype=torch.bool, device=picked.device)
-    others, below = _behind(raised, _WHOLE), "each"
+    others, below = behind(raised, _WHOLE), "each"
     if operator(others) in ("Max", "Amax") and saved_value(others, "dim") is not None:
-        others, below = _behind(operands(others)[0], _WHOLE), "largest"
+        others, below = behind(operands(others)[0], _WHOLE), "largest"
         masked = _masked(others, shape)
         if masked is not None:
-            left_out, others = masked, _behind(operands(others)[0], _WHOLE)
+            left_out, others = masked, behind(operands(others)[0], _WHOLE)
     else:
         weighed = _weighed(above, margin.node, shape)
         if weighed is None:
@@ -72,14 +79,6 @@ def lowered_scores(margin: Margin, above: Sequence[Any], outputs: Container[int]
     count = left_out.sum(1)
     meet_all = ((count == 0) | ((count == 1) & own)).double().mean()
     return LoweredScores("largest" if below == "largest" else "each", meet_all)
-
-
-def _behind(node: Any, passed: Container[str]) -> Any:
-    for _ in range(_FURTHEST):
-        if operator(node) not in passed or not operands(node):
-            return node
-        node = operands(node)[0]
-    return node
 
 
 def _picked_classes(node: Any) -> torch.Tensor | None:

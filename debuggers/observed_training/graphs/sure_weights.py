@@ -12,6 +12,7 @@ from debuggers.torch_internals.autograd import saved_value
 from debuggers.torch_internals.graph_nodes import (
     PASSING,
     PICKING,
+    behind,
     constant_operand,
     dimension_of,
     number_on_host,
@@ -117,21 +118,12 @@ def _logarithm(node: Any) -> tuple[float, Any] | None:
         if name in PICKING:
             return (-sign, node) if log_probabilities(inner[0]) is not None else None
         if log_probabilities(node) is not None:
-            return -sign, _own(node)
+            return -sign, behind(node)
         if len(inner) != 1 or name not in PASSING | {"Neg"}:
             return None
         sign = -sign if name == "Neg" else sign
         node = inner[0]
     return None
-
-
-def _own(node: Any) -> Any:
-    """The node behind those that only pass on."""
-    for _ in range(_FURTHEST):
-        if operator(node) not in PASSING:
-            return node
-        node = operands(node)[0]
-    return node
 
 
 def _power_of(node: Any, logarithm: Any) -> float | None:

@@ -81,3 +81,13 @@ def test_the_dtypes_of_products_are_those_of_their_results():
         narrow = (inputs @ WEIGHT).float()
     assert graph_nodes.dtypes_of_products(narrow.grad_fn) == {torch.bfloat16}
     assert graph_nodes.dtypes_of_products((inputs @ WEIGHT).grad_fn) == {torch.float32}
+
+
+def test_what_only_passes_on_is_looked_behind():
+    weight = torch.nn.Parameter(torch.ones(2, 3))
+    product = 2 * weight
+    node = product.reshape(3, 2).t().squeeze().unsqueeze(0).grad_fn
+
+    assert graph_nodes.behind(node) is product.grad_fn
+    assert graph_nodes.behind(node, {"Unsqueeze"}) is node.next_functions[0][0]
+    assert graph_nodes.behind(product.grad_fn) is product.grad_fn
