@@ -84,6 +84,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
     if argument.cause is not None and not wrong and float(early.max(initial=0.0)) > LARGE_RATIO:
         argument.against(MODERATE, "the weights are at a usual scale, and their first updates are large")
     wrong |= _add_zeros(argument, evidence)
+    # What begins as next to nothing adds nothing to a first loss that it could fall from.
+    are_small = 0 < max(wrong.values(), default=0.0) < USUAL_GAINS[0]
     progress, is_tiny = progress_of(evidence), ratio.median() < SMALL_RATIO
     if argument.cause is not None and progress is not None:
         if not wrong and is_tiny:
@@ -92,7 +94,9 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # what made a gradient infinite needs no large loss
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif wrong and (progress.first > OFF_WAY * baseline.median(progress.first) or has_died(evidence)):
+        elif wrong and (
+            (not are_small and progress.first > OFF_WAY * baseline.median(progress.first)) or has_died(evidence)
+        ):
             pass  # nearly all of the fall is the way to where a usual start begins, or units were lost on it
         elif (
             len(wrong) > 1 and set(gains(facts)) <= set(wrong) and progress.first > 2 * baseline.median(progress.first)
@@ -100,7 +104,7 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # nobody means that of each weight, unless its layer scales it, as under equalized learning rates
         elif first_phases(evidence) and _learns_by_heart_alone(evidence):
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}, and that of the validation did not")
-        elif progress.fell > 0.7 and progress.last < 0.3 * max(baseline.median(progress.last), 1e-12):
+        elif progress.fell > 0.7 and (progress.last < 0.3 * max(baseline.median(progress.last), 1e-12) or are_small):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
         "Initialise with torch.nn.init.kaiming_normal_ before ReLU, xavier_normal_ before tanh and sigmoid, biases "

@@ -321,3 +321,18 @@ def test_small_weights_of_all_layers_leave_nothing_of_what_rows_differ_by(std, k
         update_ratio=np.full(COUNT, 5e-3), tensors={"output_batch_std": spread},
     )  # fmt: skip
     assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("std", "last", "is_one"), [(1e-3, 0.2, False), (1e-3, 0.5, True), (20.0, 0.2, True)])
+def test_a_posterior_may_begin_at_its_prior_where_much_is_learnt_from_there(std, last, is_one):
+    """Of a loss in another unit than its constant output's: what is small adds nothing that it could fall from."""
+    weights = [ParameterFacts(name=f"{at}.weight", shape=(16, 16), std=std if at == 1 else 0.15) for at in range(3)]
+    values = {
+        "loss": np.geomspace(300, 300 * last, 12), "baseline_loss": np.full(12, 0.07),
+        "update_ratio": np.full(12, 0.01),
+    }  # fmt: skip
+    found = Evidence(
+        series={name: Series(STEPS, each) for name, each in values.items()},
+        facts=Facts(steps=12, parameters=tuple(weights)),
+    )
+    assert ("poor_initialization" in [cause.code for cause in diagnose(found)]) is is_one
