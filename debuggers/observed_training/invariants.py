@@ -89,7 +89,7 @@ INVARIANTS: Final = (
         "an operator of the model goes over the samples of a batch",
     ),
     Invariant(
-        "statistics_are_kept",
+        "batch_statistics_are_kept",
         "a model that divides features by their spread over the batch keeps such spreads for evaluation",
         "the model divides features by their spread over the batch, in evaluation too: it keeps no statistics",
     ),
@@ -127,7 +127,7 @@ INVARIANTS: Final = (
         share=0.0,
     ),
     Invariant(
-        "exponentials_are_finite",
+        "loss_exponentials_are_finite",
         "no exponential in a loss is infinite",
         "an exponential was infinite before the loss",
     ),

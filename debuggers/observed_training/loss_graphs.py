@@ -62,9 +62,9 @@ class LossGraphs:
         unknown = self._unregistered.look(loss.grad_fn, self._calls.outputs, self._calls.given, held)
         found = {"samples_are_apart": mixed, "first_is_batch": self._calls.mixed.along_first(loss.grad_fn)}
         if rows := self._calls.mixed.rows:
-            found["statistics_are_kept"] = self._statistics.look(loss.grad_fn, self._calls.outputs, rows)
+            found["batch_statistics_are_kept"] = self._statistics.look(loss.grad_fn, self._calls.outputs, rows)
         found["states_pass_gradients"] = self._calls.states.cut
-        found["exponentials_are_finite"] = overflowed(loss.grad_fn)
+        found["loss_exponentials_are_finite"] = overflowed(loss.grad_fn)
         if unknown is not None:
             found["weights_are_registered"], found["layers_last"] = unknown
         for name, where in found.items():

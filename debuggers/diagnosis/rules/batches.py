@@ -229,7 +229,7 @@ def batch_mixing(evidence: Evidence) -> Argument:
                     since=invariant.first_step,
                 )
                 argument.advice = "Pass batch_first=True to the layer, or transpose its inputs."
-        elif invariant.name == "statistics_are_kept" and invariant.broken >= max(3, 0.8 * invariant.checked):
+        elif invariant.name == "batch_statistics_are_kept" and invariant.broken >= max(3, 0.8 * invariant.checked):
             if not _rows_are_samples(evidence):
                 continue
             argument.add(0.85, invariant.where, since=invariant.first_step)
@@ -267,7 +267,7 @@ def _of_unit_columns(evidence: Evidence) -> float | None:
     So may the nodes of one graph: its edges are given beside them, or its length is another one than that of the next.
     """
     share, size, again = (evidence[f"inputs/{name}"].finite for name in ("unit_columns", "batch_size", "repeated_rows"))
-    is_alone = any(one.name == "statistics_are_kept" for one in evidence.facts.invariants)
+    is_alone = any(one.name == "batch_statistics_are_kept" for one in evidence.facts.invariants)
     if not is_alone or len(share) < FEWEST or len(np.unique(size.values)) > SIZES:
         return None
     least = float(share.values.min())

@@ -53,7 +53,7 @@ def non_finite_forward(evidence: Evidence) -> Argument:
 
 def _overflow(evidence: Evidence) -> tuple[int, str] | None:
     """When an exponential was infinite, and which, where something else became NaN or infinite, too; else None."""
-    found = next((one for one in evidence.facts.invariants if one.name == "exponentials_are_finite"), None)
+    found = next((one for one in evidence.facts.invariants if one.name == "loss_exponentials_are_finite"), None)
     if found is None or found.first_step is None or not evidence.found(*_NOT_FINITE):
         return None
     return found.first_step, found.where

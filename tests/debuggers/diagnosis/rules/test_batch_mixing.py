@@ -67,7 +67,9 @@ SIGNALS = {"repeated_rows": 0.5, "duplicates": 0.0, "repeated": 0.0, "batch_size
 
 
 def of_statistics(broken, inputs, **changed):
-    kept = InvariantFacts(name="statistics_are_kept", checked=9, broken=broken, first_step=0, where="over the batch")
+    kept = InvariantFacts(
+        name="batch_statistics_are_kept", checked=9, broken=broken, first_step=0, where="over the batch"
+    )
     signals = {f"inputs/{name}": np.broadcast_to(values, STEPS) for name, values in (SIGNALS | changed).items()}
     found = evidence(facts=Facts(steps=STEPS, invariants=(kept,), inputs=inputs), **signals)
     return "batch_mixing" in [cause.code for cause in diagnose(found)]

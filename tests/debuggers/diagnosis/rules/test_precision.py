@@ -98,7 +98,7 @@ def test_half_of_the_gradients_that_are_zero_are_lost_where_the_others_are_small
                                                (0, ["non_finite_backward"])])  # fmt: skip
 def test_an_exponential_that_was_infinite_before_a_finite_loss_is_why_gradients_are_not(broken, codes):
     invariant = InvariantFacts(
-        name="exponentials_are_finite", checked=1, broken=broken, first_step=0 if broken else None,
+        name="loss_exponentials_are_finite", checked=1, broken=broken, first_step=0 if broken else None,
         where="exp puts out infinity in (48, 48)" if broken else "",
     )  # fmt: skip
     found = Finding(
@@ -113,5 +113,5 @@ def test_an_exponential_that_was_infinite_before_a_finite_loss_is_why_gradients_
 
 
 def test_an_exponential_may_be_infinite_where_all_else_is_finite():
-    invariant = InvariantFacts(name="exponentials_are_finite", checked=9, broken=9, first_step=0, where="exp")
+    invariant = InvariantFacts(name="loss_exponentials_are_finite", checked=9, broken=9, first_step=0, where="exp")
     assert not diagnose(evidence(facts=Facts(steps=STEPS, invariants=(invariant,))))
