@@ -22,11 +22,13 @@ class AlikeParts:
         self._parts: npt.NDArray[np.intp] = np.empty(0, np.intp)
         self._kinds: list[int] = []
         self._first_rows: list[int] = []
+        self._side_by_side: Bools = np.empty(0, np.bool_)
 
     def unchosen(self, observation: Observation, alive: Bools) -> Bools:
         """The rows of parts without any gradient, while other parts of the kind have one, and so has what comes before.
 
-        In a chain of layers a gradient that ends reaches nothing that comes before.
+        In a chain of layers a gradient that ends reaches nothing that comes before: where an earlier part had one while
+        a later one had none, they stand side by side.
         """
         self._learn(observation, len(alive))
         found = np.zeros(len(alive), np.bool_)
@@ -37,9 +39,18 @@ class AlikeParts:
         has_gradient[self._parts[alive[self._rows]]] = True
         others_have = np.zeros(len(first_rows), np.bool_)
         others_have[kinds[has_gradient]] = True
-        others_have &= int(alive.argmax()) < first_rows
+        self._see_order(has_gradient, kinds)
+        others_have &= (int(alive.argmax()) < first_rows) | self._side_by_side
         found[self._rows[(~has_gradient & others_have[kinds])[self._parts]]] = True
         return found
+
+    def _see_order(self, has_gradient: Bools, kinds: npt.NDArray[np.int_]) -> None:
+        """Notes the kinds of which an earlier part has a gradient and a later one has none."""
+        known, parts = len(self._side_by_side), np.arange(len(kinds))
+        self._side_by_side = np.append(self._side_by_side, np.zeros(len(self._first_rows) - known, np.bool_))
+        first = np.full(len(self._first_rows), len(kinds))
+        np.minimum.at(first, kinds[has_gradient], parts[has_gradient])
+        self._side_by_side[kinds[~has_gradient & (parts > first[kinds])]] = True
 
     def _learn(self, observation: Observation, rows: int) -> None:
         if rows <= self._known:

@@ -80,3 +80,14 @@ def test_experts_that_no_row_chooses_are_left_out(observe, names, alive, found):
     for step in range(4):
         detector.see(observe(step, names=names, zero_fraction=[1.0 - one for one in alive]))
     assert len(detector.findings()) == found
+
+
+@pytest.mark.parametrize(("first", "found"), [((1, 0, 1, 1), 0), ((1, 1, 1, 1), 1)])
+def test_experts_that_come_first_are_known_by_one_that_was_left_out_behind_another(observe, first, found):
+    """In a chain, no gradient would reach what comes before the end of another."""
+    names = ("experts.0.fc.weight", "experts.1.fc.weight", "experts.2.fc.weight", "gate.weight")
+    detector = ZeroGradient()
+    for step in range(12):
+        alive = first if step == 0 else (0, 1, 1, 1)
+        detector.see(observe(step, names=names, zero_fraction=[1.0 - one for one in alive]))
+    assert len(detector.findings()) == found
