@@ -8,7 +8,7 @@ from tracker_adapters.wording import some_of
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
 from debuggers.diagnosis.derived.roles import nothing_is_trained, share_of, with_role
-from debuggers.diagnosis.derived.zero_gradients import cut_by_zeros
+from debuggers.diagnosis.derived.zero_gradients import FEWEST_SAMPLED, cut_by_zeros
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import LITTLE, progress_of
 
@@ -16,8 +16,6 @@ _BLOCK = re.compile(r"(.*\D)\.\d+\.(.*[^\d.].*\..+)")
 """Names of parameters of named layers in one of several blocks, such as ``blocks.2.backcast.weight``."""
 COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
-FEWEST_SAMPLED = 10
-"""Sampled steps from which gradients that have ended do not come back."""
 MOST = 0.9
 """Share of what a constant output leaves to learn, above which earlier positions are not missed."""
 SMALL, PART = 0.05, 0.2

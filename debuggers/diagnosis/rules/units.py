@@ -6,7 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, gains
-from debuggers.diagnosis.derived.zero_outputs import EMPTY_ON_PURPOSE, FEWEST, always_zero
+from debuggers.diagnosis.derived.zero_outputs import FEWEST, always_zero, without_weights
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import ParameterFacts
 from debuggers.diagnosis.progress import progress_of
@@ -109,13 +109,12 @@ def _silent(evidence: Evidence) -> tuple[str, str, Series] | None:
     """
     facts, zeros = evidence.facts, evidence.of_tensors("output_zeros")
     kinds = {layer.name: layer.kind for layer in facts.layers}
-    with_weights = {one.name.rpartition(".")[0] for one in facts.parameters}
+    own = without_weights(evidence)
     for name, series in zeros.items():
         kind = kinds.get(name, "")
-        is_own = kind and name not in with_weights and not any(part in kind for part in EMPTY_ON_PURPOSE)
         if len(series) and (
             (kind in CUTTING and _late(series) >= SILENT)
-            or (is_own and len(series) >= FEWEST and float(series.finite.values.min(initial=1.0)) >= SILENT)
+            or (name in own and len(series) >= FEWEST and float(series.finite.values.min(initial=1.0)) >= SILENT)
         ):
             return name, kind, series
     return None
