@@ -1,5 +1,7 @@
 """A cause in when a training ended: too early."""
 
+import math
+
 import numpy as np
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, Argument
@@ -18,7 +20,7 @@ from debuggers.diagnosis.derived.updates import (
     late_agreement,
     travelled,
 )
-from debuggers.diagnosis.derived.visits import FEW_VISITS, are_all_new, visits
+from debuggers.diagnosis.derived.visits import FEW_VISITS, MANY_VISITS, are_all_new, visits
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
 
@@ -55,6 +57,10 @@ BARELY = 0.25
 """Share of a constant output's loss up to which a training that has not come through its rows has more to learn."""
 FEWEST_FALLING = 4
 """Validations, each better than the one before, that say that the next one would have been better still."""
+EACH_EPOCH = 0.04
+"""Share by which a validation loss falls in an epoch where a few more would be worth their time."""
+FEW_STEPS, MUCH_LEFT = 128, 0.6
+"""Steps below which a training is short, and the share of a constant output's loss up to which much is left."""
 
 
 def stopped_too_early(evidence: Evidence) -> Argument:
@@ -79,12 +85,16 @@ def stopped_too_early(evidence: Evidence) -> Argument:
         argument.add(0.6, cut)
         argument.advice = "Train to the schedule's end, or make the schedule for as many steps as there are."
         return argument
-    if ratio.median(0.0) < SMALL_RATIO:
+    gaining = _gaining_validations(evidence, progress)
+    if ratio.median(0.0) < SMALL_RATIO and gaining is None:
         return argument
     if (few := _few_epochs(evidence, progress)) is not None:
         argument.add(0.55, few)
+    if few is None and gaining is not None:
+        argument.add(0.55, gaining)
     _weigh_course(argument, evidence, progress)
-    _weigh_visits(argument, evidence)
+    if gaining is None:
+        _weigh_visits(argument, evidence)
     _weigh_end(argument, evidence)
     argument.advice = (
         f"Train longer: twice {evidence.facts.steps or progress.points:,} steps, or until the validation loss stands."
@@ -226,6 +236,31 @@ def _falling_validations(evidence: Evidence, progress: Progress) -> str | None:
     return (
         f"the validation loss fell at each of {len(values)} validations, to {values[-1]:.3g}, and the training loss is "
         f"at {1 - progress.learnt:.0%} of that of a constant output after {progress.points} steps"
+    )
+
+
+def _gaining_validations(evidence: Evidence, progress: Progress) -> str | None:
+    """What to say of a short training of a few epochs whose last validations still gained much; None of others.
+
+    So ends what stops at the first validation that gains less than was asked for. The fall of the last third of the
+    validations is counted by epochs, as they may come often or seldom.
+    """
+    seen, validation = visits(evidence), evidence.validation.finite
+    is_short = progress.points < FEW_STEPS and seen is not None and seen.each < MANY_VISITS
+    learns_on = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < MUCH_LEFT
+    if not is_short or seen is None or not learns_on or not is_of_whole_loss(evidence) or len(validation) < 2:
+        return None
+    back = math.ceil((len(validation) - 1) / 3)
+    before, last = float(validation.values[-1 - back]), validation.last
+    if last > validation.values.min() or last <= 0:
+        return None
+    epochs = seen.each * float(validation.steps[-1] - validation.steps[-1 - back]) / progress.points
+    each = 1 - (last / before) ** (1 / max(epochs, 1.0))
+    if each < EACH_EPOCH:
+        return None
+    return (
+        f"the validation loss still fell by {each:.0%} in an epoch, from {before:.3g} to {last:.3g}, and the training "
+        f"loss is at {1 - progress.learnt_at_end:.0%} of that of a constant output after {progress.points} steps"
     )
 
 
