@@ -22,7 +22,7 @@ from debuggers.diagnosis.derived.updates import (
 )
 from debuggers.diagnosis.derived.visits import FEW_VISITS, MANY_VISITS, are_all_new, visits
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import Progress, is_of_whole_loss, progress_of
+from debuggers.diagnosis.progress import Progress, is_of_whole_loss, known_baseline, progress_of
 
 FEWEST = 20
 """Points of a loss from which its end is judged."""
@@ -57,10 +57,10 @@ BARELY = 0.25
 """Share of a constant output's loss up to which a training that has not come through its rows has more to learn."""
 FEWEST_FALLING = 4
 """Validations, each better than the one before, that say that the next one would have been better still."""
-EACH_EPOCH = 0.04
-"""Share by which a validation loss falls in an epoch where a few more would be worth their time."""
-FEW_STEPS, MUCH_LEFT = 128, 0.6
-"""Steps below which a training is short, and the share of a constant output's loss up to which much is left."""
+EACH_EPOCH = 0.02
+"""Share of a constant output's loss by which a validation loss falls in an epoch where another is worth its time."""
+FEW_STEPS, NEARLY_ALL = 128, 0.9
+"""Steps below which a training is short, and the share of what there is to learn that is nearly all of it."""
 
 
 def stopped_too_early(evidence: Evidence) -> Argument:
@@ -243,24 +243,23 @@ def _gaining_validations(evidence: Evidence, progress: Progress) -> str | None:
     """What to say of a short training of a few epochs whose last validations still gained much; None of others.
 
     So ends what stops at the first validation that gains less than was asked for. The fall of the last third of the
-    validations is counted by epochs, as they may come often or seldom.
+    validations is counted by epochs, as they may come often or seldom; rows that have not come again are one epoch.
     """
     seen, validation = visits(evidence), evidence.validation.finite
-    is_short = progress.points < FEW_STEPS and seen is not None and seen.each < MANY_VISITS
-    learns_on = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < MUCH_LEFT
-    if not is_short or seen is None or not learns_on or not is_of_whole_loss(evidence) or len(validation) < 2:
+    if progress.points >= FEW_STEPS or len(validation) < 2 or not is_of_whole_loss(evidence):
+        return None
+    learns_on = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < NEARLY_ALL
+    if not learns_on or (seen is not None and seen.each >= MANY_VISITS) or validation.last > validation.values.min():
         return None
     back = math.ceil((len(validation) - 1) / 3)
-    before, last = float(validation.values[-1 - back]), validation.last
-    if last > validation.values.min() or last <= 0:
-        return None
-    epochs = seen.each * float(validation.steps[-1] - validation.steps[-1 - back]) / progress.points
-    each = 1 - (last / before) ** (1 / max(epochs, 1.0))
+    before, share = float(validation.values[-1 - back]), float(validation.steps[-1] - validation.steps[-1 - back])
+    epochs = max(seen.each * share / progress.points, 1.0) if seen is not None else 1.0
+    each = (before - validation.last) / epochs / (known_baseline(evidence) or progress.first)
     if each < EACH_EPOCH:
         return None
     return (
-        f"the validation loss still fell by {each:.0%} in an epoch, from {before:.3g} to {last:.3g}, and the training "
-        f"loss is at {1 - progress.learnt_at_end:.0%} of that of a constant output after {progress.points} steps"
+        f"the validation loss still fell, from {before:.3g} to {validation.last:.3g}: in an epoch by {each:.1%} of "
+        f"that of a constant output, after {progress.points} steps"
     )
 
 
