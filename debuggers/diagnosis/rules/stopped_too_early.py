@@ -248,6 +248,8 @@ def _gaining_validations(evidence: Evidence, progress: Progress) -> str | None:
     seen, validation = visits(evidence), evidence.validation.finite
     if progress.points >= FEW_STEPS or len(validation) < 2 or not is_of_whole_loss(evidence):
         return None
+    if seen is None and not (are_all_new(evidence) and progress.late_fall > FALLS_ON):
+        return None
     learns_on = progress.falls_late and progress.late_fall > STILL_FALLS and progress.learnt_at_end < NEARLY_ALL
     if not learns_on or (seen is not None and seen.each >= MANY_VISITS) or validation.last > validation.values.min():
         return None
