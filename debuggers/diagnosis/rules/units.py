@@ -64,8 +64,8 @@ def dead_units(evidence: Evidence) -> Argument:
             since=int(series.steps[np.flatnonzero(series.values >= SILENT)[0]]),
             where=[name],
         )
-    elif zero := always_zero(evidence):
-        name, kind = next(iter(zero.items()))
+    elif zero := [one for one in always_zero(evidence).items() if one[1] in CUTTING or _starves(evidence)]:
+        name, kind = zero[0]
         argument.add(0.75, f"{name} ({kind}) puts out nothing but zeros", since=0, where=[name])
     elif cut := _cut_off(evidence):
         argument.add(
@@ -105,11 +105,11 @@ def _silent(evidence: Evidence) -> tuple[str, str, Series] | None:
     """A layer that cuts off what is small, and lets nothing pass; None if there is none.
 
     Codes that are sparse on purpose have zeros for most inputs, not for all of them. Of a class that is not known, such
-    as a mask, nothing has passed at any step, and it has no weights that were zero.
+    as a mask, nothing has passed at any step, it has no weights that were zero, and weights wait in vain for it.
     """
     facts, zeros = evidence.facts, evidence.of_tensors("output_zeros")
     kinds = {layer.name: layer.kind for layer in facts.layers}
-    own = without_weights(evidence)
+    own = without_weights(evidence) if _starves(evidence) else {}
     for name, series in zeros.items():
         kind = kinds.get(name, "")
         if len(series) and (
@@ -118,6 +118,18 @@ def _silent(evidence: Evidence) -> tuple[str, str, Series] | None:
         ):
             return name, kind, series
     return None
+
+
+def _starves(evidence: Evidence) -> bool:
+    """Whether some weights have never had a gradient, or the outputs have never varied over a batch.
+
+    A mask without anything to mask, or noise of strength 0, puts out zeros that are added to what passes beside them.
+    """
+    outputs = evidence["outputs/batch_std"].finite
+    trained = {one.name for one in evidence.facts.parameters if one.role in ("trained", "unchanged")}
+    gradients = (series for name, series in evidence.of_tensors("gradient_rms").items() if name in trained)
+    is_constant = len(outputs) >= FEWEST and not outputs.values.any()
+    return is_constant or any(len(one) >= FEWEST and not one.values.any() for one in gradients)
 
 
 def _cut_off(evidence: Evidence) -> tuple[str, str] | None:

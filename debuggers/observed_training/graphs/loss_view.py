@@ -180,7 +180,7 @@ def _view(term: Term, outputs: Container[int], values: Mapping[int, torch.Tensor
         reduction=reduction or ("none" if term.kind else ""),
         nodes=tuple(node.name() for node in (*term.nodes, *between, *below))[:MAX_NODES],
         factor=factor,
-        negated=bool(term.kind) and term.factor < 0,
+        negated=bool(term.kind) and term.factor < 0 and not policies.push_both_ways(term),
         before=before,
         bounded_by=squashing,
         times=times,

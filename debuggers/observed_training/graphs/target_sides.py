@@ -15,18 +15,20 @@ _ROUNDED = 1e-5
 
 
 def draw_to_one_side(parts: Sequence[Term]) -> bool:
-    """Whether two summands with targets of t and 1 - t draw what they compare to the same side, whatever t is.
+    """Whether two summands with targets of t and 1 - t draw the same scores to the same side, whatever t is.
 
-    As of t log p + (1 - t) log p, and of t log p - (1 - t) log(1 - p). Only where targets lie on the host: nothing
-    waits for a device.
+    As of t log p + (1 - t) log p, and of t log p - (1 - t) log(1 - p). Not of other scores in each, as of a - b and of
+    b - a, or of one for each class. Only where targets lie on the host: nothing waits for a device.
     """
     if len(parts) != 2 or parts[0].kind != parts[1].kind or parts[0].kind not in _KINDS:
         return False
     targets = [constant_operand(part.comparison) for part in parts if operator(part.comparison) == "Mul"]
     if len(targets) < 2 or not all(isinstance(one, torch.Tensor) and one.is_cpu for one in targets):
         return False
-    sides = [_side(operands(part.comparison)[0]) * part.factor for part in parts]
-    if not sides[0] * sides[1] > 0 or targets[0].shape != targets[1].shape:
+    (first, scores), (second, others) = (_side(operands(part.comparison)[0]) for part in parts)
+    if not first * parts[0].factor * second * parts[1].factor > 0 or targets[0].shape != targets[1].shape:
+        return False
+    if scores is not others:
         return False
     with quiet_computation("cpu"):
         shares = [one.detach().abs() for one in targets]
@@ -36,21 +38,24 @@ def draw_to_one_side(parts: Sequence[Term]) -> bool:
 def are_of_the_other_side(part: Term) -> bool:
     """Whether a summand's targets are 1 minus those of its outputs: they stand beside the logarithm of 1 - p."""
     node = part.comparison
-    return part.kind in _KINDS and operator(node) == "Mul" and _side(operands(node)[0]) < 0
+    return part.kind in _KINDS and operator(node) == "Mul" and _side(operands(node)[0])[0] < 0
 
 
-def _side(node: Any) -> int:
-    """1 for a logarithm of a sigmoid, -1 for one of 1 minus it, 0 for others."""
+def _side(node: Any) -> tuple[int, Any]:
+    """1 for a logarithm of a sigmoid, -1 for one of 1 minus it, 0 for others; and the node of what it is taken of."""
     side = 1
     for _ in range(_FURTHEST):
         name, inner = operator(node), operands(node)
-        if name == "Sigmoid" or len(inner) != 1:
-            return side if name == "Sigmoid" else 0
+        if len(inner) != 1:
+            break
+        if name == "Sigmoid":
+            return side, inner[0]
         if name == "LogSigmoid":
-            return -side if operator(inner[0]) == "Neg" else side
+            is_turned = operator(inner[0]) == "Neg"
+            return (-side, operands(inner[0])[0]) if is_turned else (side, inner[0])
         if name == "Rsub" or (name == "Sub" and node.next_functions[0][0] is None):
             side = -side
         elif name not in PASSING | _LIMITING | {"Log"}:
-            return 0
+            break
         node = inner[0]
-    return 0
+    return 0, None

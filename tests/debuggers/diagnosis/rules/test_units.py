@@ -15,15 +15,19 @@ def _codes(found):
     return [cause.code for cause in diagnose(found)]
 
 
-@pytest.mark.parametrize(("kind", "zeros", "is_one"), [
-    ("Threshold", 1.0, True), ("Hardshrink", 0.9995, True), ("Softshrink", 0.95, False), ("Dropout", 1.0, False),
-    ("Mask", 1.0, True), ("Mask", 0.998, False),
+@pytest.mark.parametrize(("kind", "zeros", "gradient", "is_one"), [
+    ("Threshold", 1.0, 0.1, True), ("Hardshrink", 0.9995, 0.1, True), ("Softshrink", 0.95, 0.0, False),
+    ("Dropout", 1.0, 0.0, False), ("Mask", 1.0, 0.0, True), ("Mask", 1.0, 0.1, False), ("Mask", 0.998, 0.0, False),
 ])  # fmt: skip
-def test_a_layer_that_lets_nothing_pass_is_dead(kind, zeros, is_one):
+def test_a_layer_that_lets_nothing_pass_is_dead(kind, zeros, gradient, is_one):
+    layers = (LayerFacts(name="mix", kind="Linear"), LayerFacts(name="cut", kind=kind))
+    parameters = (ParameterFacts(name="mix.weight", shape=(8, 8), std=0.2),)
     found = evidence(
-        facts=Facts(steps=STEPS, layers=(LayerFacts(name="cut", kind=kind),), loss=LossFacts(kind="cross_entropy")),
-        tensors={"output_zeros": {"cut": np.full(STEPS, zeros)}},
-    )
+        facts=Facts(steps=STEPS, layers=layers, parameters=parameters, loss=LossFacts(kind="cross_entropy")),
+        tensors={
+            "output_zeros": {"cut": np.full(STEPS, zeros)}, "gradient_rms": {"mix.weight": np.full(STEPS, gradient)},
+        },
+    )  # fmt: skip
     assert ("dead_units" in _codes(found)) == is_one
 
 

@@ -54,3 +54,10 @@ def test_gains_of_many_values_and_those_with_a_minus_are_told_apart(gains, of_tw
 
 def test_equal_gains_have_no_high_ones():
     assert viewed(lambda o: (drawn(o) * torch.ones(ROWS)).mean()).gains.high.isnan()
+
+
+def test_a_loss_times_numbers_of_both_signs_has_no_sign_of_its_own():
+    """``Bernoulli.log_prob`` is minus a binary cross entropy, so that it looks like a loss with weights."""
+    for gains, negated in ((torch.tensor([1.0, -1, 1, 1, -1, 1]), False), (torch.ones(ROWS), True)):
+        view = viewed(lambda o, gains=gains: (torch.distributions.Bernoulli(logits=o[:, 0]).log_prob(PAID) * gains).mean())
+        assert (view.facts.kind, view.facts.negated) == ("bce_with_logits", negated)

@@ -31,6 +31,8 @@ def test_summands_that_draw_to_the_same_side_are_told(loss_of):
     pytest.param(lambda z: -((1 - T) * logsigmoid(z) + T * logsigmoid(-z)).mean(), id="the other targets"),
     pytest.param(lambda z: (T * logsigmoid(z) + (1 - T) * logsigmoid(-z)).mean(), id="the wrong sign"),
     pytest.param(lambda z: -(T * logsigmoid(z) + (2 - T) * logsigmoid(z)).mean(), id="other weights"),
+    pytest.param(lambda z: -(T * logsigmoid(z - 1) + (1 - T) * logsigmoid(1 - z)).mean(), id="differences"),
+    pytest.param(lambda z: -(T * z[:5].sigmoid().log() + (1 - T) * z.flip(0).sigmoid().log()).mean(), id="two scores"),
 ])  # fmt: skip
 def test_summands_that_draw_to_both_sides_are_not(loss_of):
     assert not viewed(loss_of).facts.one_sided
