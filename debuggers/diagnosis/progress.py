@@ -46,7 +46,8 @@ class Progress:
         fell: ``(first - last) / |first|``; negative if it rose.
         learnt: ``1 - last / baseline``, where the loss of the best constant output is known, else ``fell``: a first
             loss that was far too high falls without anything being learnt. Of losses in the unit of the targets,
-            their squares, so that it is near the share of the variance that is explained.
+            their squares, so that it is near the share of the variance that is explained. Of targets with label
+            smoothing, both without the entropy of a target, which is the least that the loss can be.
         fell_at_end, learnt_at_end: The same of the median of the last tenth (at least 3): more, where the loss still
             falls fast.
         late_fall: The part of the whole fall that came in the last third of the steps: 1/3 for a straight line.
@@ -118,7 +119,21 @@ def _progress_of(evidence: Evidence, name: str) -> Progress | None:
     loss = evidence.facts.loss
     if loss is not None and loss.classes_grow:
         return None
-    return _course(series, known_baseline(evidence), 2 if loss is not None and loss.kind in _OF_ROOTS else 1)
+    power = 2 if loss is not None and loss.kind in _OF_ROOTS else 1
+    return _course(series, known_baseline(evidence), power, least_loss(evidence))
+
+
+def least_loss(evidence: Evidence) -> float:
+    """Returns the loss of the best outputs under label smoothing, the entropy of one of its targets; else 0."""
+    loss = evidence.facts.loss
+    if loss is None or loss.kind != "cross_entropy" or not 0 < loss.smoothing < 1 or len(loss.outputs_shape) < 2:
+        return 0.0
+    classes = loss.outputs_shape[1]
+    if classes < 2 or loss.terms > 1 or loss.weighted or loss.penalized or loss.reduction != "mean":
+        return 0.0
+    wrong = loss.smoothing / classes
+    right = 1 - loss.smoothing + wrong
+    return -(right * math.log(right) + (classes - 1) * wrong * math.log(wrong)) * abs(loss.factor)
 
 
 def adds_up_features(loss: LossFacts) -> bool:
@@ -141,7 +156,7 @@ def known_baseline(evidence: Evidence) -> float | None:
     return level if level > 0 and not loss.negated else None
 
 
-def _course(series: Series, baseline: float | None, power: int) -> Progress:
+def _course(series: Series, baseline: float | None, power: int, least: float) -> Progress:
     finite = series.finite
     broken = np.flatnonzero(~np.isfinite(series.values))
     non_finite = int(series.steps[broken[0]]) if len(broken) else None
@@ -173,7 +188,9 @@ def _course(series: Series, baseline: float | None, power: int) -> Progress:
     scale = max(abs(first), 1e-12)
 
     def learnt(level: float) -> float:
-        return (first - level) / scale if baseline is None else 1 - (level / baseline) ** power
+        if baseline is None or baseline <= least:
+            return (first - level) / scale
+        return 1 - ((level - least) / (baseline - least)) ** power
 
     typical = _running_median(values)
     late_fall, late_error = _late_fall(values, noise)

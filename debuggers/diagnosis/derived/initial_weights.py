@@ -94,6 +94,24 @@ def entering_first_layer(evidence: Evidence) -> tuple[str, float] | None:
     return first, float(np.sqrt(max(0.0, series.first**2 - spread**2))) / gain
 
 
+def scaling_layer(evidence: Evidence) -> tuple[str, float] | None:
+    """The first layer with weights, if they are frozen, and the size of what it puts out; None of others.
+
+    So does a model subtract a mean and divide by a spread that were known before, as by a convolution with a kernel of
+    one (``MeanShift``; Lim et al. 2017).
+    """
+    facts = evidence.facts
+    roles: dict[str, set[str]] = {}
+    for one in facts.parameters:
+        roles.setdefault(one.name.rpartition(".")[0], set()).add(one.role)
+    called = facts.called or [layer.name for layer in facts.layers]
+    first = next((name for name in called if name in roles), None)
+    means, deviations = evidence.of_tensors("output_mean"), evidence.of_tensors("output_std")
+    if first is None or roles[first] != {"frozen"} or first not in means or first not in deviations:
+        return None
+    return first, float(np.hypot(means[first].finite.median(np.inf), deviations[first].finite.median(np.inf)))
+
+
 def _is_wider(facts: Facts, layer: str, table: str) -> bool:
     """Whether a linear layer has more inputs than an embedding has columns."""
     shapes = {one.name: one.shape for one in facts.parameters}

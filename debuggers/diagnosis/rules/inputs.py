@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
-from debuggers.diagnosis.derived.initial_weights import entering_first_layer
+from debuggers.diagnosis.derived.initial_weights import entering_first_layer, scaling_layer
 from debuggers.diagnosis.derived.input_kinds import are_codes
 from debuggers.diagnosis.derived.labels import are_drawn
 from debuggers.diagnosis.derived.lost_inputs import lost_input
@@ -184,6 +184,9 @@ def inputs_not_normalized(evidence: Evidence) -> Argument:
         argument.against(
             CERTAIN, f"{entering[0]} puts out what inputs of about {entering[1]:.2g} become: the model scales them"
         )
+    scaled = scaling_layer(evidence)
+    if scaled is not None and size > LARGE_INPUT and scaled[1] < size / LARGE_INPUT:
+        argument.against(CERTAIN, f"{scaled[0]}, which is frozen, makes them {scaled[1]:.2g}: the model scales them")
     argument.advice = (
         "Standardise each feature with its own mean and standard deviation in the training set, as by mean(0), std(0)."
         if uneven > UNEVEN

@@ -26,6 +26,8 @@ _WITHOUT_ACTIVATION = {
 """What else bounds outputs, and what it is called."""
 _UNBOUNDED = ("Addmm", "Mm", "Linear", "Convolution")
 """How the names of operators begin that put out values of any size, at the model's end."""
+_SELECTING = ("SelectBackward", "UnbindBackward", "SplitBackward", "SliceBackward")
+"""How the names of operators begin that leave columns out, as of one output for each class."""
 BEYOND = 0.05
 """Share of the targets' range, and of their variance, that may lie beyond the bounds."""
 
@@ -147,7 +149,7 @@ def shape_broadcast(evidence: Evidence) -> Argument:
     elif loss is not None and loss.kind in OF_VALUES | {"bce", "bce_with_logits"}:
         ours, theirs = tuple(loss.outputs_shape), tuple(loss.targets_shape)
         # What was only put into another shape has as many elements.
-        is_meant = _are_samples(loss) or _are_levels(loss)
+        is_meant = _are_samples(loss) or _are_levels(loss) or any(node.startswith(_SELECTING) for node in loss.nodes)
         if ours and theirs and ours != theirs and np.prod(ours) != np.prod(theirs) and not is_meant:
             argument.add(STRONG, f"outputs have shape {ours}, targets {theirs}")
     outputs, targets = evidence.facts.outputs, evidence.facts.targets

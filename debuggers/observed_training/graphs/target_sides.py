@@ -6,6 +6,7 @@ from typing import Any, Final
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.observed_training.graphs.loss_term import Term
 from debuggers.torch_import import torch
+from debuggers.torch_internals.autograd import saved_value
 from debuggers.torch_internals.graph_nodes import PASSING, constant_operand, operands, operator
 
 _KINDS: Final = frozenset(["bce", "bce_with_logits"])
@@ -25,10 +26,10 @@ def draw_to_one_side(parts: Sequence[Term]) -> bool:
     targets = [constant_operand(part.comparison) for part in parts if operator(part.comparison) == "Mul"]
     if len(targets) < 2 or not all(isinstance(one, torch.Tensor) and one.is_cpu for one in targets):
         return False
-    (first, scores), (second, others) = (_side(operands(part.comparison)[0]) for part in parts)
+    (first, *scores), (second, *others) = (_side(operands(part.comparison)[0]) for part in parts)
     if not first * parts[0].factor * second * parts[1].factor > 0 or targets[0].shape != targets[1].shape:
         return False
-    if scores is not others:
+    if scores != others:
         return False
     with quiet_computation("cpu"):
         shares = [one.detach().abs() for one in targets]
@@ -41,21 +42,26 @@ def are_of_the_other_side(part: Term) -> bool:
     return part.kind in _KINDS and operator(node) == "Mul" and _side(operands(node)[0])[0] < 0
 
 
-def _side(node: Any) -> tuple[int, Any]:
-    """1 for a logarithm of a sigmoid, -1 for one of 1 minus it, 0 for others; and the node of what it is taken of."""
-    side = 1
+def _side(node: Any) -> tuple[int, Any, tuple[int, ...]]:
+    """1 for a logarithm of a sigmoid, -1 for one of 1 minus it, 0 for others; and what it is taken of.
+
+    That is a node, and the columns that were selected behind it.
+    """
+    side, columns = 1, tuple[int, ...]()
     for _ in range(_FURTHEST):
         name, inner = operator(node), operands(node)
         if len(inner) != 1:
             break
         if name == "Sigmoid":
-            return side, inner[0]
+            return side, inner[0], columns
         if name == "LogSigmoid":
             is_turned = operator(inner[0]) == "Neg"
-            return (-side, operands(inner[0])[0]) if is_turned else (side, inner[0])
+            return (-side, operands(inner[0])[0], columns) if is_turned else (side, inner[0], columns)
         if name == "Rsub" or (name == "Sub" and node.next_functions[0][0] is None):
             side = -side
+        elif name == "Select":
+            columns = (*columns, int(saved_value(node, "index") or 0))
         elif name not in PASSING | _LIMITING | {"Log"}:
             break
         node = inner[0]
-    return 0, None
+    return 0, None, ()

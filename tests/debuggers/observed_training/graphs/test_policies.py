@@ -59,5 +59,7 @@ def test_equal_gains_have_no_high_ones():
 def test_a_loss_times_numbers_of_both_signs_has_no_sign_of_its_own():
     """``Bernoulli.log_prob`` is minus a binary cross entropy, so that it looks like a loss with weights."""
     for gains, negated in ((torch.tensor([1.0, -1, 1, 1, -1, 1]), False), (torch.ones(ROWS), True)):
-        view = viewed(lambda o, gains=gains: (torch.distributions.Bernoulli(logits=o[:, 0]).log_prob(PAID) * gains).mean())
+        view = viewed(
+            lambda o, gains=gains: (torch.distributions.Bernoulli(logits=o[:, 0]).log_prob(PAID) * gains).mean()
+        )
         assert (view.facts.kind, view.facts.negated) == ("bce_with_logits", negated)

@@ -46,3 +46,11 @@ def test_summands_that_draw_to_both_sides_are_not(loss_of):
 ])  # fmt: skip
 def test_targets_are_those_of_the_side_that_outputs_are_on(loss_of):
     assert torch.allclose(viewed(loss_of).targets, T)
+
+
+@pytest.mark.parametrize(("second", "is_one_sided"), [(0, True), (1, False)])
+def test_columns_that_are_selected_behind_the_sigmoid_are_scores_of_their_own(second, is_one_sided):
+    outputs = torch.randn(5, 2, generator=torch.Generator().manual_seed(0)).requires_grad_() * 1
+    p = outputs.sigmoid()
+    loss = -(T * p[:, 0].log() + (1 - T) * p[:, second].log()).mean()
+    assert loss_view(loss, output_nodes([outputs])).facts.one_sided is is_one_sided
