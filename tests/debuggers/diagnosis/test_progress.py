@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LossFacts
@@ -45,3 +47,17 @@ def test_a_loss_of_both_signs_that_comes_to_rest_at_zero_has_not_blown_up(end, h
     found = progress_of(Evidence(series={"loss": Series(np.arange(60), values)}, facts=Facts()))
 
     assert (found.blew_up is not None) is has_blown_up
+
+
+@pytest.mark.parametrize(("smoothing", "classes"), [(0.1, 10), (0.3, 4)])
+def test_all_is_learnt_where_a_smoothed_loss_comes_to_what_it_can_be(smoothing, classes):
+    """That of the probabilities that the smoothed targets have themselves, as torch computes it."""
+    targets = torch.full((classes,), smoothing / classes)
+    targets[0] += 1 - smoothing
+    least = functional.cross_entropy(targets.log()[None], torch.tensor([0]), label_smoothing=smoothing).item()
+    top, steps = float(np.log(classes)), np.arange(20)
+    loss = LossFacts(kind="cross_entropy", reduction="mean", smoothing=smoothing, outputs_shape=(32, classes))
+    for last, learnt in ((least, 1.0), ((least + top) / 2, 0.5), (top, 0.0)):
+        series = {"loss": Series(steps, np.full(20, last)), "baseline_loss": Series(steps, np.full(20, top))}
+        progress = progress_of(Evidence(series=series, facts=Facts(loss=loss)))
+        assert progress.learnt == pytest.approx(learnt, abs=1e-6)

@@ -185,3 +185,22 @@ def test_numbers_that_do_not_vary_beside_codes_may_be_a_mask(integer, duplicates
         **{f"inputs/{name}": np.full(STEPS, value) for name, value in constant.items()},
     )  # fmt: skip
     assert ("inputs_constant" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("role", "put_out", "is_one"), [
+    ("frozen", 1.0, False), ("trained", 1.0, True), ("frozen", 11.0, True),
+])  # fmt: skip
+def test_a_frozen_first_layer_that_makes_inputs_small_standardises_them(role, put_out, is_one):
+    """As a ``MeanShift`` does with pixels up to 255."""
+    parameters = (
+        ParameterFacts(name="shift.weight", shape=(3, 3, 1, 1), std=0.006, role=role),
+        ParameterFacts(name="shift.bias", shape=(3,), mean=-1.6, role=role),
+        ParameterFacts(name="head.weight", shape=(8, 3), std=0.3),
+    )
+    layers = (LayerFacts(name="shift", kind="Conv2d"), LayerFacts(name="head", kind="Linear"))
+    found = evidence(
+        facts=Facts(steps=STEPS, parameters=parameters, layers=layers),
+        tensors={"output_mean": {"shift": np.zeros(STEPS)}, "output_std": {"shift": np.full(STEPS, put_out)}},
+        **{"inputs/mean": np.full(STEPS, 105.0), "inputs/std": np.full(STEPS, 65.0)},
+    )
+    assert ("inputs_not_normalized" in [cause.code for cause in diagnose(found)]) is is_one

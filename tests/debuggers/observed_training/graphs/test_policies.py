@@ -3,7 +3,7 @@
 import pytest
 import torch
 from torch import nn
-from torch.distributions import Categorical
+from torch.distributions import Bernoulli, Categorical
 from torch.nn import functional
 
 from debuggers.observed_training.graphs.loss_view import loss_view, output_nodes
@@ -59,7 +59,5 @@ def test_equal_gains_have_no_high_ones():
 def test_a_loss_times_numbers_of_both_signs_has_no_sign_of_its_own():
     """``Bernoulli.log_prob`` is minus a binary cross entropy, so that it looks like a loss with weights."""
     for gains, negated in ((torch.tensor([1.0, -1, 1, 1, -1, 1]), False), (torch.ones(ROWS), True)):
-        view = viewed(
-            lambda o, gains=gains: (torch.distributions.Bernoulli(logits=o[:, 0]).log_prob(PAID) * gains).mean()
-        )
+        view = viewed(lambda o, gains=gains: (Bernoulli(logits=o[:, 0]).log_prob(PAID) * gains).mean())
         assert (view.facts.kind, view.facts.negated) == ("bce_with_logits", negated)
