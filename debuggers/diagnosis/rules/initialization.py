@@ -104,10 +104,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # nobody means that of each weight, unless its layer scales it, as under equalized learning rates
         elif first_phases(evidence) and _learns_by_heart_alone(evidence):
             argument.add(MODERATE, f"the loss fell by {progress.fell:.0%}, and that of the validation did not")
-        elif (
-            progress.learnt > 0.9
-            or (progress.fell > 0.7
-            and (progress.last < 0.3 * max(baseline.median(progress.last), 1e-12) or are_small))
+        elif progress.learnt > 0.9 or (
+            progress.fell > 0.7 and (progress.last < 0.3 * max(baseline.median(progress.last), 1e-12) or are_small)
         ):
             argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
     argument.advice = (
