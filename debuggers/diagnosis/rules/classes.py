@@ -63,16 +63,24 @@ def _are_places(evidence: Evidence) -> bool:
     """Whether the class is a place that is learnt in part: that of the positive among pairs, first in each row.
 
     What is of one class is learnt by a constant output, soon and to the last. Of places where the positive is not,
-    nothing is learnt.
+    nothing is learnt. A linear layer with an output for each class has no places.
     """
     loss, losses = evidence.facts.loss, evidence["loss"].finite
     width = loss.outputs_shape[1] if loss is not None and len(loss.outputs_shape) > 1 else 0
     late = losses.late(3).median() if len(losses) >= TRIAL else 0.0
-    if loss is None or _is_smoothed(loss):
+    if loss is None or _is_smoothed(loss) or _are_of_a_layer(loss):
         return False
     in_part = width > 1 and NOT_LEARNT < late / math.log(width) < 1 - NOT_LEARNT / 2
     is_learnt = width > 1 and losses.values.size >= TRIAL and late <= NOT_LEARNT * math.log(width)
     return loss.kind == "cross_entropy" and (in_part or (is_learnt and _are_scores_of_pairs(loss)))
+
+
+def _are_of_a_layer(loss: LossFacts) -> bool:
+    """Whether the logits are what a linear layer with biases puts out, as it is."""
+    return any(
+        node.startswith("LogSoftmax") and after.startswith(("Addmm", "Linear"))
+        for node, after in zip(loss.nodes, loss.nodes[1:], strict=False)
+    )
 
 
 def _are_scores_of_pairs(loss: LossFacts) -> bool:

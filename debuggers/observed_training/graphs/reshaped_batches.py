@@ -26,8 +26,10 @@ def moves_batch(before: tuple[int, ...], after: tuple[int, ...], rows: int) -> b
     """Whether a dimension of the batch's size is none afterwards, nor joined with its neighbours, and one is new.
 
     A reshape keeps the order of elements: a dimension is known by how many elements those before it count together.
+    One that stays what it was, as of features that are as many as the rows, says nothing.
     """
     old, new = _spans(before, rows), _spans(after, rows)
+    old, new = [span for span in old if span not in new], [span for span in new if span not in old]
     return bool(old) and bool(new) and not _any_within(old, after) and not _any_within(new, before)
 
 

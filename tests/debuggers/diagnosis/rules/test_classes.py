@@ -11,12 +11,18 @@ from debuggers.diagnosis.series import Series
 STEPS = 120
 
 
-@pytest.mark.parametrize(("level", "is_one"), [(0.01, True), (3.7, False), (6.2, True)])
-def test_the_place_of_the_positive_is_no_class(level, is_one):
-    """Of 513 pairs the first is the positive one, as in MoCo: a class is learnt at once, and no place is not at all."""
+@pytest.mark.parametrize(("level", "makes", "is_one"), [
+    (0.01, (), True), (3.7, (), False), (6.2, (), True), (3.7, ("DivBackward0",), False), (3.7, ("AddmmBackward0",), True),
+])  # fmt: skip
+def test_the_place_of_the_positive_is_no_class(level, makes, is_one):
+    """Of 513 pairs the first is the positive one, as in MoCo: a class is learnt at once, and no place is not at all.
+
+    What a linear layer puts out are classes.
+    """
+    nodes = ("NllLossBackward0", "LogSoftmaxBackward0", *makes)
     values = {"loss": np.full(STEPS, level), "targets/classes_so_far": np.ones(STEPS), "targets/max": np.zeros(STEPS)}
     series = {name: Series(np.arange(STEPS), one) for name, one in values.items()}
-    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(64, 513), targets_shape=(64,))
+    loss = LossFacts(kind="cross_entropy", reduction="mean", nodes=nodes, outputs_shape=(64, 513), targets_shape=(64,))
     causes = diagnose(Evidence(series=series, facts=Facts(steps=STEPS, loss=loss)))
     assert ("single_class_labels" in [cause.code for cause in causes]) == is_one
 
