@@ -31,6 +31,8 @@ THROWN = 10.0
 """Times its first value to which a loss jumps when weights have been thrown away."""
 RAISED, RAISED_AT_ALL = 2.0, 1.5
 """The same where weights end far larger than they began, and ten times as large or more: nothing of them is left."""
+REPLACED, RAISED_A_LITTLE = 1.5, 1.25
+"""An update of most matrices, in units of their size, that leaves nothing of them, and the jump that shows it then."""
 FAR_GROWN = 10.0
 """Times their first size from which weights are no longer what they began as."""
 OF_TARGETS = 2.0
@@ -253,8 +255,11 @@ def _jump(evidence: Evidence) -> tuple[float, float] | None:
     norm = evidence["weight_norm"].finite
     growth = norm.last / norm.first if len(norm) >= 5 and norm.first > 0 else 1.0
     raised = RAISED_AT_ALL if growth > FAR_GROWN else RAISED if growth > GROWN else THROWN
+    of_most = _update_of_most(evidence, step + EARLY)
+    if of_most > REPLACED:
+        raised = min(raised, RAISED_A_LITTLE)
     jumps = float(early.max()) > raised * first > 0
-    largest = max(float(ratio.until(step + EARLY).values.max()), _update_of_most(evidence, step + EARLY))
+    largest = max(float(ratio.until(step + EARLY).values.max()), of_most)
     return (first, float(early.max())) if jumps and largest > 1 else None
 
 

@@ -12,7 +12,8 @@ STEPS = 120
 
 
 @pytest.mark.parametrize(("level", "makes", "is_one"), [
-    (0.01, (), True), (3.7, (), False), (6.2, (), True), (3.7, ("DivBackward0",), False), (3.7, ("AddmmBackward0",), True),
+    (0.01, (), True), (3.7, (), False), (6.2, (), True), (3.7, ("DivBackward0",), False),
+    (3.7, ("AddmmBackward0",), True),
 ])  # fmt: skip
 def test_the_place_of_the_positive_is_no_class(level, makes, is_one):
     """Of 513 pairs the first is the positive one, as in MoCo: a class is learnt at once, and no place is not at all.
