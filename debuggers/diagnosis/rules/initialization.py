@@ -6,6 +6,7 @@ import numpy as np
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.first_gradients import multiplied_on_the_way
+from debuggers.diagnosis.derived.first_loss import OFF_WAY, add_first_loss
 from debuggers.diagnosis.derived.first_weights import (
     DROWNS,
     all_zero,
@@ -19,7 +20,6 @@ from debuggers.diagnosis.derived.first_weights import (
     zero_for_good,
 )
 from debuggers.diagnosis.derived.initial_weights import USUAL_GAINS, entering_first_layer, gains
-from debuggers.diagnosis.derived.labels import summed_targets, targets_of_a_row
 from debuggers.diagnosis.derived.updates import EARLY, LARGE_RATIO, SMALL_RATIO
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES, Facts
@@ -41,8 +41,6 @@ OFF = 5.0
 """The same where the loss has never come down to that of a constant output."""
 STAYED_ABOVE = 0.5
 """Share of the loss of a constant output by which the lowest of one that never came down to it is above it."""
-OFF_WAY = 20.0
-"""Times the loss of a constant output from which a first loss says how wrong the first weights are."""
 NOTHING = 0.97
 """Share of the loss of a constant output that a validation stays above which says that nothing was learnt."""
 OTHER_SCALE = 10.0
@@ -58,25 +56,8 @@ def poor_initialization(evidence: Evidence) -> Argument:
     _add_first_outputs(argument, evidence.of_tensors("output_std"), normalised=normalised)
     _add_fading(argument, evidence, normalised=normalised)
     _add_reach(argument, evidence)
-    loss, baseline = evidence["loss"].finite, evidence["baseline_loss"].finite
-    if len(loss) and len(baseline) and facts.loss is not None and facts.loss.kind == "cross_entropy":
-        classes = evidence["targets/classes_so_far"].values
-        shape = facts.loss.outputs_shape
-        columns = shape[1] if len(shape) > 1 else 2
-        guess = float(np.log(max(columns, float(classes[-1]) if len(classes) else 2.0)))
-        first, floor = loss.first, guess * max(targets_of_a_row(evidence, facts.loss), summed_targets(facts.loss))
-        # A penalty on weights is no part of what a guess costs.
-        if (
-            floor > 0
-            and not facts.loss.penalized
-            and first > 4 * floor
-            and int(loss.steps[0]) == int(baseline.steps[0])
-        ):
-            argument.add(
-                MODERATE,
-                f"the first loss is {first:.3g}, that of a uniform guess about {floor:.3g}",
-                since=int(loss.steps[0]),
-            )
+    is_far_off = add_first_loss(argument, evidence)
+    baseline = evidence["baseline_loss"].finite
     if argument.cause is not None and not wrong:
         _weigh_the_rest(argument, evidence)
     ratio = evidence["update_ratio"].finite
@@ -94,8 +75,9 @@ def poor_initialization(evidence: Evidence) -> Argument:
             pass  # what made a gradient infinite needs no large loss
         elif progress.failed or progress.learnt < 0.2:
             argument.add(MODERATE, f"the loss went from {progress.first:.3g} to {progress.last:.3g}")
-        elif wrong and (
-            (not are_small and progress.first > OFF_WAY * baseline.median(progress.first)) or has_died(evidence)
+        elif is_far_off or (
+            wrong
+            and ((not are_small and progress.first > OFF_WAY * baseline.median(progress.first)) or has_died(evidence))
         ):
             pass  # nearly all of the fall is the way to where a usual start begins, or units were lost on it
         elif (

@@ -42,6 +42,9 @@ SMALL_SCORES = 0.1
 """Standard deviation of scores below which a softmax of them is nearly uniform: e^0.1 is 1.1."""
 GROWS, STEADILY = 1.3, 0.2
 """Times its first value that scores spread by at the end if they grow, and the share of the fall in the last third."""
+LESS, ON_ITS_WAY, FALLS = 1.5, 0.25, 0.02
+"""Times a healthy update ratio up to which steps may be too small, the way that they have come by then, and the share
+by which the loss has fallen at least."""
 ARRIVED = 1e-3
 """Share of their first size to which gradients fall where a training has arrived."""
 OF_GROUPS = 10.0
@@ -123,6 +126,21 @@ def _typical(evidence: Evidence) -> float:
     return max(typical, float(np.median(others))) if tables and others else typical
 
 
+def _creeping(progress: Progress, evidence: Evidence) -> str:
+    """What to say of steps at the lower end of what is usual that have hardly come anywhere; "" of others.
+
+    The loss falls by little, and on.
+    """
+    typical, way = _typical(evidence), travelled(evidence)
+    is_small = HEALTHY_RATIO / 2 <= typical < LESS * HEALTHY_RATIO and way < ON_ITS_WAY and not is_trial(evidence)
+    if not is_small or progress.fell <= FALLS or not progress.falls_late:
+        return ""
+    return (
+        f"updates change weights by {typical:.1g} of their size a step, by {way:.0%} in all, and the loss has only "
+        f"fallen from {progress.first:.3g} to {progress.last:.3g}"
+    )
+
+
 def _has_arrived(evidence: Evidence) -> bool:
     """Whether steps were of a usual size at first, and gradients are next to nothing now: nothing is left to be learnt.
 
@@ -152,6 +170,8 @@ def _add_held_back(argument: Argument, progress: Progress, evidence: Evidence) -
         advice = "One learning rate for all layers that nothing has trained before: that of the last one."
     if text := _right_but_small(progress, evidence):
         argument.add(0.6, text, since=since)
+    if text := _creeping(progress, evidence):
+        argument.add(MODERATE, text, since=since)
     return advice
 
 

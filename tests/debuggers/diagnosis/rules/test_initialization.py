@@ -271,7 +271,8 @@ def test_weights_from_state_to_state_that_multiply_it_are_a_wrong_start(kind, ga
 def test_a_loss_that_falls_from_far_above_has_cost_the_units_that_died_on_its_way(dead, is_one):
     """A head with weights of a deviation of 1 on 64 units."""
     head = ParameterFacts(name="head.weight", shape=(10, 64), std=1.0)
-    facts = Facts(steps=COUNT, parameters=(head,), loss=LossFacts(kind="cross_entropy", reduction="mean"))
+    loss = LossFacts(kind="cross_entropy", reduction="mean", outputs_shape=(32, 10))
+    facts = Facts(steps=COUNT, parameters=(head,), loss=loss)
     found = evidence(
         facts=facts, loss=np.r_[25.0, 25.0, 25.0, np.full(COUNT - 3, 0.6)], baseline_loss=np.full(COUNT, 2.3),
         tensors={"dead_units": {"body": np.r_[0.0, np.full(COUNT - 1, dead)]}},

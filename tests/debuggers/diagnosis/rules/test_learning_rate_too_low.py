@@ -199,3 +199,16 @@ def test_weights_that_hardly_moved_say_nothing_of_the_labels(ratio, first):
            "targets/top_share_so_far": np.full(steps, 0.12)},
     )  # fmt: skip
     assert diagnose(made)[0].code == first
+
+
+@pytest.mark.parametrize(("ratio", "steps", "last", "is_one"), [
+    (1.2e-3, 150, 2.2, True), (1.2e-3, 250, 2.2, False), (1.6e-3, 150, 2.2, False), (1.2e-3, 150, 1.8, False),
+    (1.2e-3, 150, 2.27, False),
+])  # fmt: skip
+def test_steps_at_the_lower_end_of_what_is_usual_may_be_too_small_where_the_loss_creeps(ratio, steps, last, is_one):
+    """150 steps of 0.12 % come to 18 % of the weights' size at most, 250 to 30 %."""
+    at, alive = np.arange(steps), np.full(steps, 1.0)
+    values = {"loss": np.linspace(2.3, last, steps), "baseline_loss": np.full(steps, 2.3),
+              "update_ratio": np.full(steps, ratio), "total_norm/gradients": alive}  # fmt: skip
+    found = Evidence(series={name: Series(at, one) for name, one in values.items()}, facts=of_loss())
+    assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
