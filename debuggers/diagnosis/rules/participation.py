@@ -18,6 +18,8 @@ COMPARED_AFTER = 25
 """Steps after which weights are compared with what they were; see ``debuggers.gradients.parameter_watch``."""
 MOST = 0.9
 """Share of what a constant output leaves to learn, above which earlier positions are not missed."""
+FEW_ROWS = 8
+"""Rows of a table up to which it may tell apart what a training has one of."""
 SMALL, PART = 0.05, 0.2
 """Shares of a model that may put out what nothing uses: the second, of the layers that are called last."""
 
@@ -127,6 +129,13 @@ def detached_parameters(evidence: Evidence) -> Argument:
             f"{some_of(fresh, 3)} have the spread of PyTorch's default initialisation and never got a gradient: their "
             "layers did not run with gradients on, and what is trained behind them takes as many features as they have",
             where=fresh,
+        )
+    elif ran and (tables := _tables_beside(evidence, names)):
+        argument.add(
+            0.6,
+            f"{some_of(tables, 3)} belongs to the optimizer and never got a gradient, nor was its layer called, beside "
+            "a table with as many columns that is trained: what is read of it may be its .data",
+            where=tables,
         )
     others = [name for name in names if name not in cut]
     if cut and len(others) > len(cut):
@@ -244,6 +253,17 @@ def _run_without(evidence: Evidence, names: Sequence[str]) -> list[str]:
     layers = set(evidence.facts.without_gradients)
     fresh = [name for name in fresh_weights(evidence, "without_gradient") if name in names]
     return [name for name in fresh if name.rpartition(".")[0] in layers]
+
+
+def _tables_beside(evidence: Evidence, names: Sequence[str]) -> list[str]:
+    """Tables of embeddings without gradients beside a trained one with as many columns, as of the two of a product.
+
+    A table of a few rows may tell apart what a training has one of, such as the segments of a text.
+    """
+    kinds = {f"{layer.name}.weight" for layer in evidence.facts.layers if layer.kind.startswith("Embedding")}
+    tables = [one for one in evidence.facts.parameters if one.name in kinds and len(one.shape) == 2]
+    trained = {one.shape[1] for one in tables if one.role == "trained"}
+    return [one.name for one in tables if one.name in names and one.shape[1] in trained and one.shape[0] >= FEW_ROWS]
 
 
 def _new_in_front(evidence: Evidence, names: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from made_evidence import of_roles
+from made_evidence import evidence, of_roles
 
 import stepscope
 from debuggers.diagnosis.evidence import Evidence
@@ -389,3 +389,22 @@ def test_a_small_net_of_several_weights_in_front_is_cut_off_however_far_the_loss
         facts=Facts(steps=STEPS, parameters=parameters),
     )  # fmt: skip
     assert ("detached_parameters" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("rows", "columns", "kind", "is_one"), [
+    (40, 8, "Embedding", True), (2, 8, "Embedding", False), (40, 16, "Embedding", False), (40, 8, "Linear", False),
+])  # fmt: skip
+def test_a_table_that_nothing_calls_beside_one_that_is_trained_is_read_by_its_data(rows, columns, kind, is_one):
+    """Segments that a text has one of are two rows; one of another width is no factor of the same product."""
+    found = evidence(
+        facts=Facts(
+            steps=STEPS, loss=LossFacts(kind="mse", reduction="mean"),
+            layers=(LayerFacts(name="users", kind="Embedding"), LayerFacts(name="items", kind=kind)),
+            parameters=(
+                ParameterFacts(name="users.weight", shape=(60, 8), std=0.3),
+                ParameterFacts(name="items.weight", shape=(rows, columns), std=0.3, role="without_gradient"),
+            ),
+        ),
+        loss=np.linspace(1.0, 0.5, STEPS), tensors={"output_std": {"users": np.full(STEPS, 0.3)}},
+    )  # fmt: skip
+    assert ("detached_parameters" in [cause.code for cause in diagnose(found)]) is is_one
