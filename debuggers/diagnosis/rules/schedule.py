@@ -31,6 +31,8 @@ GROWN = 1.5
 SUDDEN = 0.05
 """Update ratio of first steps that is too large for attention: in the zoo, what attends and trains well without a
 warm-up has 0.042 and less at first, and of eight that fail for want of one, all but one have 0.057 and more."""
+MANY_NORMS = 8
+"""Layer norms from which a model counts as deep."""
 STANDS, PART, LEARNT_HALF = 0.05, 0.15, 0.5
 """Of a loss that stands before its rate falls: the share of its fall that comes from the third quarter to the last, the
 share of the run, and the share of what a constant output leaves to learn."""
@@ -137,7 +139,8 @@ def missing_warmup(evidence: Evidence) -> Argument:
         argument.add(
             MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
         )
-    if normalised and attends:
+    is_deep = _normalises_often(evidence) and progress.learnt < LEARNT_HALF
+    if (normalised and attends) or is_deep:
         fell = (collapse(evidence) or early_collapse(evidence)) if adaptive and first < LARGE_RATIO else None
         if fell is not None:
             argument.add(0.55, fell[1], since=fell[0])
@@ -176,12 +179,21 @@ def missing_warmup(evidence: Evidence) -> Argument:
                 since=int(loss.steps[0]),
             )
         if argument.cause is not None:
-            argument.add(WEAK, "the model is a transformer, which needs small first steps")
+            kind = "a transformer" if attends else f"deep, with {MANY_NORMS} layer norms or more"
+            argument.add(WEAK, f"the model is {kind}, which needs small first steps")
     argument.advice = (
         f"Raise the learning rate from 0 over the first {max(10, len(loss) // 10)} steps or more "
         "(torch.optim.lr_scheduler.LinearLR)."
     )
     return argument
+
+
+def _normalises_often(evidence: Evidence) -> bool:
+    """Whether a model has many layer norms, as behind the sums of many blocks, whose first gradients are large there.
+
+    So it is of any block, with attention or without (Xiong et al. 2020); of batch norms nothing of the kind is known.
+    """
+    return sum("LayerNorm" in layer.kind or "RMSNorm" in layer.kind for layer in evidence.facts.layers) >= MANY_NORMS
 
 
 def _has_grown(evidence: Evidence) -> bool:

@@ -151,3 +151,18 @@ def test_a_rate_that_is_told_where_it_changes_stays_until_the_last_step():
     causes = diagnose(Evidence(series=series, facts=facts))
     assert causes[0].code == "schedule_collapsed"
     assert causes[0].since_step == 100
+
+
+@pytest.mark.parametrize(("norms", "kind", "learnt", "ratio", "is_one"), [
+    (8, "LayerNorm", 0.2, 0.06, True), (7, "LayerNorm", 0.2, 0.06, False), (8, "BatchNorm1d", 0.2, 0.06, False),
+    (8, "LayerNorm", 0.6, 0.06, False), (8, "LayerNorm", 0.2, 0.04, False),
+])  # fmt: skip
+def test_many_blocks_that_normalise_need_small_first_steps_without_attention_too(norms, kind, learnt, ratio, is_one):
+    layers = tuple(LayerFacts(name=f"norms.{place}", kind=kind) for place in range(norms))
+    loss = LossFacts(kind="cross_entropy", reduction="mean")
+    found = evidence(
+        facts=Facts(steps=STEPS, optimizer="Adam", loss=loss, layers=layers),
+        loss=np.geomspace(2.3, 2.3 * (1 - learnt), STEPS), baseline_loss=np.full(STEPS, 2.3),
+        update_ratio=np.geomspace(ratio, 0.005, STEPS),
+    )  # fmt: skip
+    assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
