@@ -34,6 +34,7 @@ pre { background: var(--card); border: 1px solid var(--edge); border-radius: 8px
   font-size: 13px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
 :target { outline: 2px solid var(--c1); }
+@media (max-width: 600px) { td, th, td.kind { min-width: 0; overflow-wrap: anywhere; } }
 @media print { body { max-width: none; } .card, figure, tr { break-inside: avoid; } }
 """
 

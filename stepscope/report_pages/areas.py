@@ -74,9 +74,13 @@ class AreaHealth:
 
 
 def health_by_area(content: ReportContent) -> Iterator[AreaHealth]:
-    """Yields the health of each area; one without measurements is never called healthy."""
+    """Yields the health of each area.
+
+    One without measurements is never called healthy, nor is one with what may follow from a likely cause elsewhere.
+    """
     evidence, kinds = content.evidence, {finding.kind for finding in content.evidence.findings}
     homes = {kind: _home(kind) for kind in kinds}
+    any_is_likely = any(cause.is_likely for cause in content.causes)
     for name, signals, codes in [*((area.name, area.signals, area.codes) for area in AREAS), (_ELSEWHERE, (), ())]:
         causes = [cause for cause in content.causes if cause.code in codes and cause.is_likely]
         findings = [finding for finding in evidence.findings if homes[finding.kind] == name]
@@ -89,6 +93,8 @@ def health_by_area(content: ReportContent) -> Iterator[AreaHealth]:
             texts = [*(cause.title for cause in causes), *([f"found: {', '.join(here)}"] if here else [])]
             bad = bool(causes) or any(finding.level == "error" for finding in problems)
             yield AreaHealth(name, "bad" if bad else "warn", "; ".join(texts))
+        elif consequences := [cause for cause in content.causes if cause.code in codes and any_is_likely]:
+            yield AreaHealth(name, "warn", "; ".join(f"perhaps: {cause.title}" for cause in consequences))
         elif points:
             seen = f"nothing wrong in {counted(points, 'measured values')}; noted: {noted}"
             yield AreaHealth(name, "good", seen if noted else f"nothing found in {counted(points, 'measured values')}")

@@ -133,9 +133,18 @@ def test_each_kind_of_finding_has_an_area():
 def test_an_area_is_bad_by_a_likely_cause_alone_and_so_is_the_verdict():
     causes = (Cause(code="no_update", confidence=0.9), Cause(code="class_imbalance", confidence=0.5))
     given = ReportContent(title="run", causes=causes, evidence=Evidence(facts=Facts(steps=9, model="Net")))
-    assert [area.state for area in health_by_area(given) if area.state] == ["bad"]
+    assert [area.state for area in health_by_area(given) if area.state] == ["warn", "bad"]
     assert "steps change no weights" in given.verdict
     assert "class" not in given.verdict
+
+
+def test_an_area_with_what_follows_from_a_likely_cause_elsewhere_is_not_called_good():
+    series = {"output_std": {"fc": Series(STEPS, np.ones(20))}}
+    for codes, state in (((), "good"), (("dead_units",), "good"), (("learning_rate_too_high", "dead_units"), "warn")):
+        causes = tuple(Cause(code=code, confidence=0.4 if code == "dead_units" else 0.9) for code in codes)
+        given = ReportContent(title="run", causes=causes, evidence=Evidence(tensors=series, facts=Facts(steps=20)))
+        layers = next(area for area in health_by_area(given) if area.name == "layers")
+        assert (layers.state, "units are dead" in layers.text) == (state, state == "warn")
 
 
 def test_each_cause_has_an_area_and_pictures_that_exist():
