@@ -313,3 +313,17 @@ def test_the_weights_of_a_policy_may_grow_as_it_learns(lowest, is_one):
         weight_norm=np.linspace(1, 3.5, STEPS),
     )  # fmt: skip
     assert ("learning_rate_too_high" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("update", "jump", "is_one"), [(1.6, 1.3, True), (1.4, 1.3, False), (1.6, 1.2, False)])
+def test_an_update_of_more_than_most_matrices_loses_them_where_the_loss_rises_at_all(update, jump, is_one):
+    """As Adam's first step at a rate for SGD, after which weights of the same size are learnt anew."""
+    matrices = tuple(ParameterFacts(name=f"{place}.weight", shape=(32, 32), std=0.1) for place in range(3))
+    loss = np.concatenate([[2.3, 2.3 * jump], np.geomspace(2.2, 0.5, STEPS - 2)])
+    updates = np.concatenate([[update], np.geomspace(0.2, 0.01, STEPS - 1)])
+    found = evidence(
+        facts=with_fields(of_loss(), parameters=matrices), loss=loss, update_ratio=updates,
+        tensors={"parameter_update_ratio": {one.name: updates for one in matrices}},
+    )  # fmt: skip
+    said = [text for cause in diagnose(found) for text in cause.evidence]
+    assert any("the initialization is lost" in text for text in said) == is_one
