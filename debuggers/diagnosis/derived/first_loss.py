@@ -20,8 +20,8 @@ _SHAPING = ("NllLoss", "LogSoftmax", "View", "UnsafeView", "Reshape")
 def add_first_loss(argument: Argument, evidence: Evidence) -> bool:
     """Adds a first cross entropy that is far above that of a guess; returns whether it alone says that weights did it.
 
-    Scores that a table of embeddings makes, which reads the inputs, too (Press & Wolf 2017), are as large as its vectors
-    are long: the root of their width for those of deviation 1.
+    Scores that a table of embeddings makes, which reads the inputs, too (Press & Wolf 2017), are as large as its
+    vectors are long: the root of their width for those of deviation 1.
     """
     loss, baseline, known = evidence["loss"].finite, evidence["baseline_loss"].finite, evidence.facts.loss
     if not len(loss) or not len(baseline) or known is None or known.kind != "cross_entropy" or known.penalized:
