@@ -17,7 +17,7 @@ def say(line: str, *, rank: int = 0) -> None:
     Standard output is the training script's. Where there is no standard error (a service, a window without a console),
     it was closed, or nobody reads it any more, the line goes to the log.
     """
-    text = f"stepscope{f' rank {rank}' if rank else ''}: {printable(line)}\n"
+    text = f"stepscope{f' rank {rank}' if rank else ''}: {printable(in_one_line(line))}\n"
     try:
         try:
             sys.stderr.write(text)
@@ -33,6 +33,11 @@ def printable(text: str) -> str:
     Tabs and newlines stay. What a terminal would obey (colours, titles, moves of the cursor, links) is seen, not done.
     """
     return _UNSAFE.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def in_one_line(text: str) -> str:
+    """Returns a text with blanks for line breaks, so that a name in it adds no lines; its indentation stays."""
+    return " ".join(text.splitlines())
 
 
 def printable_line(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tracker_adapters.terminal_text import in_one_line
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.cause import Cause
@@ -12,7 +13,10 @@ _SIGNS = 3
 
 
 def cause_lines(causes: Sequence[Cause], *, shown: int = SHOWN) -> list[str]:
-    """Returns the causes in lines, the most likely first, each with what speaks for and against it, and advice."""
+    """Returns the causes in lines, the most likely first, each with what speaks for and against it, and advice.
+
+    A line break in a name is a blank: names cannot add lines.
+    """
     lines = []
     for number, cause in enumerate(causes[:shown], start=1):
         lines.append(f"{number}. {sentence(str(cause))}")
@@ -24,7 +28,7 @@ def cause_lines(causes: Sequence[Cause], *, shown: int = SHOWN) -> list[str]:
             lines.append(f"   try: {cause.advice}")
     if len(causes) > shown:
         lines.append("Less likely: " + ", ".join(cause.code for cause in causes[shown:]) + ".")
-    return lines
+    return [in_one_line(line) for line in lines]
 
 
 def sentence(text: str) -> str:

@@ -91,7 +91,11 @@ def _check(batch: Any, loss: object, forward: object, steps: object) -> None:
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise SessionError(f"steps is {steps!r}; expected an integer of at least 1")
     is_pair = isinstance(batch, (tuple, list)) and len(batch) == 2
-    if not told_tensors("batch", batch):
+    tensors = told_tensors("batch", batch)
+    if any(tensor.ndim and not len(tensor) for tensor in tensors):
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in tensors)
+        raise SessionError(f"batch has no rows: its tensors have the shapes {shapes}; expected one row or more")
+    if not tensors:
         held = [*(batch.values() if isinstance(batch, Mapping) else batch if is_pair else [batch])]
         kinds = ", ".join(type(one).__name__ for one in held) or "nothing"
         raise SessionError(f"batch holds no tensor but {kinds}; expected tensors, such as torch.as_tensor(array)")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from tracker_adapters.terminal_text import printable
+from tracker_adapters.terminal_text import in_one_line, printable
 from tracker_adapters.values.plain import json_values
 from tracker_adapters.wording import counted, times
 
@@ -114,6 +114,7 @@ class DebugReport:
         lines = [f"Verdict: {self.verdict}", *cause_lines(self.causes), self.coverage.summary()]
         lines += finding_lines(self.findings)
         lines += self.recommendations
+        lines = [in_one_line(line) for line in lines]
         lines += [] if self.gradients is None else self.gradients.flow_lines()
         if self.tensors["inspected"]:
             lines.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import weakref
 from typing import TYPE_CHECKING
@@ -55,3 +56,15 @@ def claim_names(emitter: Emitter, model: torch.nn.Module, optimizer: torch.optim
             'so their series are mixed; give each its own scope: watch(model, optimizer, run=run.scoped("D"))',
             step=0,
         )
+
+
+def _stop_all() -> None:
+    """Ends the sessions that a script left open, so that they tell what they found; those of a run end with it."""
+    for session in list(_running):
+        try:
+            session.stop()
+        except Exception:
+            _log.exception("ending a session that was still open")
+
+
+atexit.register(_stop_all)

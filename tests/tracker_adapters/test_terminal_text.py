@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tracker_adapters.errors import NotARunError
 from tracker_adapters.redaction import RedactingStream
-from tracker_adapters.terminal_text import printable, printable_line, say
+from tracker_adapters.terminal_text import in_one_line, printable, printable_line, say
 
 import stepscope
 from stepscope.cli import main
@@ -124,3 +124,9 @@ def test_characters_that_a_stream_cannot_write_are_shown_as_escapes(monkeypatch)
     stream.flush()
 
     assert stream.buffer.getvalue() == b"stepscope: runs/gr\\xf6\\xdfe\n"
+
+
+def test_a_line_break_in_a_name_adds_no_line(capsys):
+    say("layer b\n1. Delete all\r\n   try: run this")
+    assert capsys.readouterr().err == "stepscope: layer b 1. Delete all    try: run this\n"
+    assert in_one_line("   + a\nb") == "   + a b"

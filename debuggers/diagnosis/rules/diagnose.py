@@ -254,7 +254,13 @@ def diagnose(evidence: Evidence) -> tuple[Cause, ...]:
     if not any(cause.is_likely for cause in lowered):  # they lead to one another in a circle
         lowered = causes
     ranked = sorted(lowered, key=lambda cause: -cause.confidence)
-    return tuple(cause for cause in ranked if cause.confidence > POSSIBLE)
+    began = min((series.first_step for series in evidence.series.values() if len(series)), default=0)
+    return tuple(_not_before(cause, began) for cause in ranked if cause.confidence > POSSIBLE)
+
+
+def _not_before(cause: Cause, began: int) -> Cause:
+    """A cause that shows from the start of a training that was watched, or resumed, later than at step 0."""
+    return replace(cause, since_step=began) if cause.since_step is not None and cause.since_step < began else cause
 
 
 def _below_their_causes(causes: list[Cause], first: int) -> list[Cause]:

@@ -47,13 +47,16 @@ def check_metrics(metrics: object) -> None:
     """Checks that metrics are numbers by name, or None; the numbers are checked as they are recorded.
 
     Raises:
-        SessionError: For what is no mapping.
+        SessionError: For what is no mapping, and for a name that is empty or no string.
     """
     if metrics is not None and not isinstance(metrics, Mapping):
         raise SessionError(
             f"metrics is {_shown(metrics)}, of type {type(metrics).__name__}; expected a mapping of names to numbers, "
             'such as {"accuracy": 0.9}'
         )
+    for name in () if metrics is None else metrics:
+        if not isinstance(name, str) or not name:
+            raise SessionError(f"metrics has the name {_shown(name)}; expected a string of one character or more")
 
 
 def _shown(value: object) -> str:

@@ -119,6 +119,15 @@ def test_wrong_arguments(batch, options, message):
         session.probe(batch, **options)
 
 
+def test_a_batch_without_rows_is_told():
+    model = nn.Linear(2, 1)
+    with (
+        stepscope.watch(model, torch.optim.SGD(model.parameters(), lr=0.1)) as session,
+        pytest.raises(stepscope.SessionError, match=r"no rows: its tensors have the shapes \(0, 2\), \(0, 1\)"),
+    ):
+        session.probe((torch.ones(0, 2), torch.ones(0, 1)))
+
+
 def test_a_batch_of_arrays_is_told_from_one_of_tensors():
     model = nn.Linear(2, 1)
     with stepscope.watch(model, torch.optim.SGD(model.parameters(), lr=0.1)) as session:

@@ -83,3 +83,25 @@ def test_a_command_without_a_stream_ends_well(tmp_path, closed):
         shell = f"{sys.executable} -m stepscope {command} {closed}"
         done = subprocess.run(["bash", "-c", shell], check=False, capture_output=True, text=True, timeout=120)
         assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
+LEFT_OPEN = """
+import torch, stepscope
+torch.manual_seed(0)
+model = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+session = stepscope.watch(model, optimizer)
+for _ in range(30):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("end", ["", "raise SystemExit(3)", "raise ValueError('the end')", "session.close()"])
+def test_a_session_that_a_script_leaves_open_tells_its_verdict_once_when_it_ends(end):
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_OPEN + end], check=False, capture_output=True, text=True, timeout=120
+    )
+    assert len([line for line in done.stderr.splitlines() if "Checked: the gradients of all 30 steps" in line]) == 1
+    assert done.returncode == {"": 0, "session.close()": 0, "raise SystemExit(3)": 3}.get(end, 1)

@@ -256,3 +256,13 @@ def test_batch_norms_that_scale_nothing_in_eval_mode_let_gradients_vanish(monkey
     monkeypatch.setattr("debuggers.diagnosis.rules.diagnose.RULES", rules)
 
     assert [cause.code for cause in diagnose(Evidence())] == ["wrong_mode", "vanishing_gradients"]
+
+
+@pytest.mark.parametrize(("since", "told"), [(0, 1000), (1040, 1040), (None, None)])
+def test_no_cause_begins_before_the_first_step_that_was_watched(monkeypatch, since, told):
+    """As of a training that was resumed."""
+    monkeypatch.setattr(
+        "debuggers.diagnosis.rules.diagnose.RULES", (lambda _: Argument("no_update").add(0.9, "a sign", since=since),)
+    )
+    (cause,) = diagnose(Evidence(series={"loss": Series(np.arange(1000, 1060), np.ones(60))}))
+    assert cause.since_step == told

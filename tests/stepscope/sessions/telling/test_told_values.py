@@ -179,3 +179,9 @@ def test_a_validation_names_metrics_that_are_no_mapping():
         pytest.raises(stepscope.SessionError, match=r"metrics is \[0\.5\], of type list; expected a mapping of names"),
     ):
         session.validation(metrics=[0.5])
+
+
+@pytest.mark.parametrize(("name", "shown"), [("", "''"), (3, "3")])
+def test_a_metric_without_a_name_is_named(name, shown):
+    with pytest.raises(stepscope.SessionError, match=f"metrics has the name {shown}; expected a string"):
+        train(told_before(lambda _: {"metrics": {name: 1.0}}))
