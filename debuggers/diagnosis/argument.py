@@ -32,6 +32,10 @@ class Argument:
             self._since = since if self._since is None else min(since, self._since)
         return self
 
+    def begins(self, step: int) -> None:
+        """Says since when the cause is there, where that is known better than by its signs."""
+        self._since = step
+
     def against(self, weight: float, text: str) -> "Argument":
         """Adds what speaks against it."""
         self._against.append((weight, text))

@@ -45,7 +45,7 @@ class SessionValidation(SessionLifecycle):
             ArtifactError: For a wrong step, and for a loss or metric that is no number; then nothing is recorded.
             SessionError: When neither is given, and for metrics that are no mapping.
         """
-        check_metrics(metrics)
+        check_metrics(metrics, "validation/")
         if loss is None and not metrics:
             raise SessionError("validation got neither a loss nor metrics; expected a number, validation(loss)")
         number = max(0, self.last_step) if step is None else check_step("session", "step", step)

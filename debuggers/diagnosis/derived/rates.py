@@ -18,6 +18,8 @@ OUTWEIGHS = 10.0
 OF_NEARLY_ALL = 0.9
 """Share of the trained elements for which it does."""
 _WITH_EPSILON = frozenset({"Adam", "AdamW", "NAdam", "RMSprop"})
+RAISED, SETTLED = 5.0, 20
+"""Times the highest rate so far that a raised one is, and steps from the first one until a training has its rate."""
 
 
 def learning_rates(evidence: Evidence) -> Series:
@@ -106,3 +108,19 @@ def falls_by_inverse_root(rates: Series) -> bool:
         return False
     constant = late.values * np.sqrt(late.steps + 1.0)
     return bool(np.ptp(constant) < STEADY * constant[-1] and late.last < (1 - FALLEN) * late.values[0])
+
+
+def raised_rate(evidence: Evidence) -> tuple[int, float, float] | None:
+    """The step at which a rate was raised far above all before it, and the highest before and after; None if none was.
+
+    A warm-up rises earlier, and in smaller steps; a warm restart comes back to what was there before.
+    """
+    rates = learning_rates(evidence)
+    if len(rates) < 2:
+        return None
+    highest = np.maximum.accumulate(rates.values)
+    jumps = np.flatnonzero((rates.values[1:] > RAISED * highest[:-1]) & (highest[:-1] > 0)) + 1
+    late = [int(place) for place in jumps if rates.steps[place] - rates.steps[0] >= SETTLED]
+    if not late:
+        return None
+    return int(rates.steps[late[0]]), float(highest[late[0] - 1]), float(rates.values[late[0] :].max())

@@ -10,6 +10,7 @@ from debuggers.diagnosis.derived.first_weights import at_bounds_at_first
 from debuggers.diagnosis.derived.labels import targets_of_a_row
 from debuggers.diagnosis.derived.lower_rate import lower_rate
 from debuggers.diagnosis.derived.momentum import CALM, GOT_ON, carried_past
+from debuggers.diagnosis.derived.rates import raised_rate
 from debuggers.diagnosis.derived.relation import has_far_to_go
 from debuggers.diagnosis.derived.roles import trained_matrices
 from debuggers.diagnosis.derived.updates import (
@@ -103,7 +104,19 @@ def learning_rate_too_high(evidence: Evidence) -> Argument:
     if 0 < typical < HEALTHY_RATIO / 3 and largest < LARGE_RATIO:
         argument.against(STRONG, f"updates change weights by only {typical:.1g} of their size a step")
     argument.advice = lower_rate(evidence, max(typical, largest / 3), fastest) if carried is None else carried[2]
+    _weigh_raise(argument, evidence, largest)
     return argument
+
+
+def _weigh_raise(argument: Argument, evidence: Evidence, largest: float) -> None:
+    """Whether the rate was raised later on, after first updates that were not too large: the cause begins there."""
+    raised = raised_rate(evidence) if argument.cause is not None and largest <= LARGE_RATIO else None
+    if raised is None:
+        return
+    step, before, after = raised
+    argument.add(WEAK, f"the learning rate was raised from {before:.3g} to {after:.3g} at step {step}")
+    argument.begins(step)
+    argument.advice = f"lr: {after:.3g} → {before:.3g}, which it was until step {step}."
 
 
 def _weigh_start(argument: Argument, evidence: Evidence) -> None:

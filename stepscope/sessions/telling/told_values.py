@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from debuggers.diagnosis.signals import PREFIX, RECORDED_ELSEWHERE
 from debuggers.torch_import import torch
 from debuggers.utils import tensors_in
 from stepscope.errors import SessionError
@@ -43,11 +44,20 @@ def told_tensors(name: str, value: Any) -> list[torch.Tensor]:
         ) from error
 
 
-def check_metrics(metrics: object) -> None:
+_ARE_TAKEN = frozenset(signal.name for signal in RECORDED_ELSEWHERE)
+_BEGIN_TAKEN = (PREFIX, "learning_rate/")
+
+
+def check_metrics(metrics: object, prefix: str = "") -> None:
     """Checks that metrics are numbers by name, or None; the numbers are checked as they are recorded.
 
+    Args:
+        metrics: What a loop told.
+        prefix: What stands before the names where they are recorded.
+
     Raises:
-        SessionError: For what is no mapping, and for a name that is empty or no string.
+        SessionError: For what is no mapping, for a name that is empty or no string, and for one of what a session
+            records itself, which a diagnosis would read.
     """
     if metrics is not None and not isinstance(metrics, Mapping):
         raise SessionError(
@@ -57,6 +67,11 @@ def check_metrics(metrics: object) -> None:
     for name in () if metrics is None else metrics:
         if not isinstance(name, str) or not name:
             raise SessionError(f"metrics has the name {_shown(name)}; expected a string of one character or more")
+        if prefix + name in _ARE_TAKEN or (prefix + name).startswith(_BEGIN_TAKEN):
+            raise SessionError(
+                f"metrics has the name {_shown(name)}, under which the session records {prefix + name} itself; "
+                f"expected another name, such as {_shown('my_' + name)}"
+            )
 
 
 def _shown(value: object) -> str:

@@ -327,3 +327,18 @@ def test_an_update_of_more_than_most_matrices_loses_them_where_the_loss_rises_at
     )  # fmt: skip
     said = [text for cause in diagnose(found) for text in cause.evidence]
     assert any("the initialization is lost" in text for text in said) == is_one
+
+
+@pytest.mark.parametrize(("step", "after", "first", "begins"), [
+    (30, 3.0, 0.01, 30), (30, 0.4, 0.01, 0), (15, 3.0, 0.01, 0), (30, 3.0, 0.5, 0),
+])  # fmt: skip
+def test_a_rate_that_was_raised_later_is_too_high_since_then(step, after, first, begins):
+    """To more than five times 0.1, after 20 steps and more; not where the first updates were too large already."""
+    loss = np.r_[np.linspace(2.3, 1.5, step), np.geomspace(20, 900, STEPS - step)]
+    found = evidence(
+        facts=of_loss(), loss=loss, update_ratio=np.r_[first, np.full(STEPS - 1, 0.01)],
+        learning_rate=np.r_[np.full(step, 0.1), np.full(STEPS - step, after)],
+    )  # fmt: skip
+    cause = next(cause for cause in diagnose(found) if cause.code == "learning_rate_too_high")
+    assert (cause.since_step == step) == (begins == step)
+    assert (f"{after:g} → 0.1, which it was until step {step}" in cause.advice) == (begins == step)

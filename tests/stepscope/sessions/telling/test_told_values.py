@@ -185,3 +185,19 @@ def test_a_validation_names_metrics_that_are_no_mapping():
 def test_a_metric_without_a_name_is_named(name, shown):
     with pytest.raises(stepscope.SessionError, match=f"metrics has the name {shown}; expected a string"):
         train(told_before(lambda _: {"metrics": {name: 1.0}}))
+
+
+@pytest.mark.parametrize("name", ["loss", "learning_rate", "learning_rate/0", "diagnosis/accuracy", "validation/loss"])
+def test_a_metric_with_the_name_of_what_the_session_records_itself_is_refused(name):
+    with pytest.raises(stepscope.SessionError, match=f"metrics has the name '{name}', under which the session records"):
+        train(told_before(lambda _: {"metrics": {name: 1.0}}))
+
+
+def test_a_validation_refuses_a_second_loss_alone():
+    model = nn.Linear(3, 2)
+    with stepscope.watch(model, torch.optim.SGD(model.parameters(), lr=0.1)) as session:
+        session.validation(0.5, metrics={"accuracy": 0.9, "learning_rate": 0.1})
+        with pytest.raises(
+            stepscope.SessionError, match="the name 'loss', under which the session records validation/"
+        ):
+            session.validation(0.5, metrics={"loss": 0.4})
