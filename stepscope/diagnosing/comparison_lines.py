@@ -39,7 +39,7 @@ def comparison_lines(
                 since += ", never by more than noise"
             elif one.beyond_noise != one.since_step:
                 since += f", by more than noise since step {one.beyond_noise:,}"
-            lines.append(f"  {one.name}: {since} ({one.first:.4g} against {one.second:.4g})")
+            lines.append(f"  {one.name}: {since} ({apart(one.first, one.second)})")
         lines += _rest(len(comparison.series))
     for name, found in zip(names, causes, strict=True):
         lines.append(f"Causes in {name}: {'; '.join(map(str, found[:3])) or 'none found'}")
@@ -55,6 +55,15 @@ def paired(first: Sequence[str], second: Sequence[str]) -> tuple[list[tuple[str,
         return [(first[0], second[0])], ([], [])
     alone = [one for one in first if one not in second], [one for one in second if one not in first]
     return [(one, one) for one in first if one in second], alone
+
+
+def apart(first: float, second: float) -> str:
+    """Returns two numbers that differ with as many digits as show it, four or more."""
+    for digits in range(4, 18):
+        ours, theirs = f"{first:.{digits}g}", f"{second:.{digits}g}"
+        if ours != theirs:
+            break
+    return f"{ours} against {theirs}"
 
 
 def _rest(count: int) -> list[str]:

@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 import stepscope
 from stepscope.cli import main
+from stepscope.diagnosing.comparison_lines import apart
 
 
 @pytest.fixture
@@ -41,3 +42,9 @@ def test_a_page_shows_one_run(runs, tmp_path):
     done = CliRunner().invoke(main, ["report", *runs, "--html", str(tmp_path / "page.html")])
 
     assert done.exit_code != 0 and "--html takes one run, got 2" in done.output
+
+
+def test_numbers_that_differ_are_shown_with_as_many_digits_as_tell_them_apart():
+    assert apart(2.289, 56.5) == "2.289 against 56.5"
+    assert apart(1.0, 0.99999994) == "1 against 0.9999999"
+    assert apart(1.0, float("nan")) == "1 against nan"
