@@ -32,7 +32,7 @@ def test_what_a_terminal_would_obey_is_shown(capsys):
     TerminalAlerts("runs/exp1").tell(alert("fdp\u202egpj", "\x1b[2Jtwo\nlines"))
 
     told = capsys.readouterr().err
-    assert told.startswith("stepscope: error: fdp\\u202egpj: \\x1b[2Jtwo\nlines at step 7 (")
+    assert told.startswith("stepscope: error: fdp\\u202egpj: \\x1b[2Jtwo lines at step 7 (")
 
 
 def test_a_name_is_printed_once_and_then_logged(capsys, caplog):
