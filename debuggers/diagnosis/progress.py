@@ -131,8 +131,7 @@ def least_loss(evidence: Evidence) -> float:
     classes = loss.outputs_shape[1]
     if classes < 2 or loss.terms > 1 or loss.weighted or loss.penalized or loss.reduction != "mean":
         return 0.0
-    wrong = loss.smoothing / classes
-    right = 1 - loss.smoothing + wrong
+    right, wrong = smoothed(classes, loss.smoothing)
     return -(right * math.log(right) + (classes - 1) * wrong * math.log(wrong)) * abs(loss.factor)
 
 
@@ -154,6 +153,12 @@ def known_baseline(evidence: Evidence) -> float | None:
     is_divided = abs(abs(loss.factor) * evidence.facts.backward_passes - 1) < 1e-6
     level = known.late(3).median() * (1.0 if is_divided else abs(loss.factor))
     return level if level > 0 and not loss.negated else None
+
+
+def smoothed(classes: int, smoothing: float) -> tuple[float, float]:
+    """Returns what label smoothing leaves of a target's class, and what it gives each other one."""
+    wrong = smoothing / classes
+    return 1 - smoothing + wrong, wrong
 
 
 def _course(series: Series, baseline: float | None, power: int, least: float) -> Progress:

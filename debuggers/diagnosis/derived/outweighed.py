@@ -9,7 +9,7 @@ from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.updates import TRIAL, UNDER_WAY, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import LossFacts
-from debuggers.diagnosis.progress import Progress, adds_up_features
+from debuggers.diagnosis.progress import Progress, adds_up_features, smoothed
 
 NOTHING_GAINED = 0.95
 """Share of a constant output's loss, or of a uniform guess's entropy, above which nothing was gained over it."""
@@ -57,8 +57,7 @@ def best_probability(classes: int, smoothing: float, penalty: float) -> float:
 
     There, t / p - penalty log p is the same for all classes.
     """
-    wrong = smoothing / classes
-    right = 1 - smoothing + wrong
+    right, wrong = smoothed(classes, smoothing)
     low, high = 1 / classes, right
     for _ in range(50 if penalty else 0):
         middle = (low + high) / 2

@@ -71,7 +71,8 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     every short training that goes well looks so. Without validations, fewer than 100 steps are a trial of the loop, not
     a training that was stopped; fewer than 60 where little was learnt and weights are on their way. Weights that are
     where they began after steps of a usual size have been given too few of them, and outputs that are right more often
-    than by chance before the loss shows it have only begun to be surer. Fewer than 20 steps count only where they were
+    than by chance before the loss shows it have only begun to be surer. Validations of a short training that gain much
+    in an epoch to the end say that the next one would have gained, too. Fewer than 20 steps count only where they were
     epochs of many rows.
     """
     argument = Argument("stopped_too_early")
