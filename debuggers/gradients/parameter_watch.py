@@ -22,6 +22,8 @@ FIRST_LOOK = 25
 LOOK_EVERY = 100
 STILL = 1e-6
 """Below this relative change over all steps, weights count as standing still."""
+_LATE = 0.1
+"""Share of the steps in which a parameter may have no gradient at first."""
 _TRAINED_BY: Any = torch.utils.weak.WeakIdKeyDictionary()
 """Of each parameter of the process that had a gradient at a step: the mark of the watch that began to see it last."""
 _RULES = {
@@ -43,6 +45,7 @@ class ParameterRoles:
         without_gradient: Those that require one and never had it at a step.
         lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before;
             without those outside of the optimizer.
+        late_gradient: Those whose first one came after a tenth of the steps: they were frozen until then, or were added.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
         idle: Those of one of several optimizers that changes none of its own.
         at_rate_zero: Those that have gradients, had not moved whenever it was looked, and belonged to a group of the
@@ -56,6 +59,7 @@ class ParameterRoles:
     trained_elsewhere: tuple[str, ...]
     without_gradient: tuple[str, ...]
     lost_gradient: tuple[str, ...]
+    late_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
     idle: tuple[str, ...]
     at_rate_zero: tuple[str, ...]
@@ -92,7 +96,7 @@ class ParameterWatch:
         self._parameters, self._optimizer = parameters, optimizer
         self._arrivals, self._announce = arrivals, announce
         self._mark = object()
-        self._seen: set[str] = set()
+        self._first_seen: dict[str, int] = {}
         self._absent_since: dict[str, int] = {}
         self._last: list[torch.Tensor] = []
         self._movement = WeightMovement()
@@ -119,11 +123,12 @@ class ParameterWatch:
             self.eval_steps += 1
         if found.parameters is not self._last:
             self._last = found.parameters
-            absent = self._seen.difference(found.names)
+            new = [name for name in found.names if name not in self._first_seen]
+            absent = self._first_seen.keys() - set(found.names)
             self._absent_since = {name: self._absent_since.get(name, self._steps) for name in absent}
-            if not self._seen.issuperset(found.names):
+            if new:
                 _TRAINED_BY.update((parameter, self._mark) for parameter in found.parameters)
-            self._seen.update(found.names)
+            self._first_seen.update(dict.fromkeys(new, self._steps))
             self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
         if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
             self.compare_weights()
@@ -135,7 +140,7 @@ class ParameterWatch:
             return
         resting = self._at_rate_zero()
         self._resting = resting if self._resting is None else self._resting & resting
-        watched = {name: tensor for name, tensor in self._named().items() if name in self._seen}
+        watched = {name: tensor for name, tensor in self._named().items() if name in self._first_seen}
         movement = self._movement.compare(watched)
         self._arrivals.push(movement, partial(self._take, self._last_step, self._steps, movement))
 
@@ -180,12 +185,13 @@ class ParameterWatch:
             trained_elsewhere=tuple(
                 name for name in frozen if _TRAINED_BY.get(named[name], self._mark) is not self._mark
             ),
-            without_gradient=tuple(name for name in trainable if name not in self._seen and name not in not_kept),
+            without_gradient=tuple(name for name in trainable if name not in self._first_seen and name not in not_kept),
             lost_gradient=tuple(
                 name
                 for name in trainable
                 if self._absent_since.get(name, math.inf) <= latest and name not in outside and name not in not_kept
             ),
+            late_gradient=tuple(name for name in trainable if self._first_seen.get(name, 0) > _LATE * self._steps),
             outside_optimizer=tuple(outside),
             idle=tuple(name for names in self._idle.names.values() for name in names),
             at_rate_zero=tuple(name for name in named if name in resting),

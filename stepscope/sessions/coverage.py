@@ -35,6 +35,8 @@ class Coverage:
         frozen: Names of those that require no gradient.
         without_gradient: Names of those that require one, and never had it.
         lost_gradient: Names of those that require one, and had none for the last half of the steps.
+        late_gradient: Names of those that require one, and had none for the first tenth of the steps or longer, such as
+            of layers that were added.
         outside_optimizer: Names of those that require one, and are in no group of the optimizer.
         not_kept: Names of those whose gradients would have taken too much memory until the last of several optimizers
             steps.
@@ -65,6 +67,7 @@ class Coverage:
     frozen: tuple[str, ...]
     without_gradient: tuple[str, ...]
     lost_gradient: tuple[str, ...]
+    late_gradient: tuple[str, ...]
     outside_optimizer: tuple[str, ...]
     not_kept: tuple[str, ...]
     eval_steps: int
@@ -115,6 +118,7 @@ class Coverage:
             frozen=() if roles is None else roles.frozen,
             without_gradient=() if roles is None else roles.without_gradient,
             lost_gradient=() if roles is None else roles.lost_gradient,
+            late_gradient=() if roles is None else roles.late_gradient,
             outside_optimizer=() if roles is None else roles.outside_optimizer,
             not_kept=() if roles is None else roles.not_kept,
             eval_steps=0 if watch is None or not watch.eval_layers else watch.eval_steps,
@@ -160,6 +164,7 @@ class Coverage:
             (self.frozen, "frozen"),
             (self.without_gradient, "without gradient in every step"),
             (self.lost_gradient, "without gradient in the last half of the steps"),
+            (self.late_gradient, "without gradient in the first tenth of the steps or longer"),
             (self.outside_optimizer, "in no group of the optimizer"),
             (self.not_kept, "without measured gradients, which are freed or changed before the step ends"),
         ):
@@ -203,8 +208,8 @@ class Coverage:
             layers = counted(self.recorded_layers, "layers")
             return f"Checked: the recorded gradients of {layers} at {counted(self.recorded_steps, 'steps')}."
         looked = f"the gradients of {share_of(self.probed, self.steps, 'steps')}"
-        seen = self.parameters - len(self.frozen) - len(self.without_gradient) - len(self.lost_gradient)
-        seen -= len(self.not_kept)
+        left_out = (self.frozen, self.without_gradient, self.lost_gradient, self.late_gradient, self.not_kept)
+        seen = self.parameters - len(set().union(*left_out))
         full = f"{share_of(seen, self.parameters, 'parameters')} in full at {counted(self.measured, 'steps')}"
         text = f"Checked: {looked}, {full}"
         if self.layers:

@@ -23,6 +23,19 @@ def checked_scalar(name: str, value: Any) -> torch.Tensor | float:
     return as_float(f"scalar {name!r}", value)
 
 
+def check_loss(loss: torch.Tensor | float | None) -> None:
+    """Checks that a loss is one real number, or None; what is on a device is not waited for.
+
+    Raises:
+        ArtifactError: When it is something else.
+    """
+    if loss is None or type(loss) is float:
+        return
+    if isinstance(loss, torch.Tensor) and loss.numel() == 1 and not loss.is_complex():
+        return
+    checked_scalar("loss", loss)
+
+
 def checked_scalars(
     loss: torch.Tensor | float | None, metrics: Mapping[str, Any] | None
 ) -> dict[str, torch.Tensor | float]:

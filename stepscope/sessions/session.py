@@ -23,7 +23,7 @@ from stepscope.sessions.arguments import (
 )
 from stepscope.sessions.config import ConfigSpec, DebugConfig, as_config
 from stepscope.sessions.diagnosis import SessionDiagnosis
-from stepscope.sessions.diagnostics import Diagnostics
+from stepscope.sessions.diagnostics import Diagnostics, check_loss
 from stepscope.sessions.first_nan import SessionFirstNaN
 from stepscope.sessions.instruments import Instruments
 from stepscope.sessions.on_finding import OnFinding, hooks_on_findings, warn_of_unknown_kinds
@@ -198,6 +198,7 @@ class DebugSession(SessionProbing):
         number = self._pacing.next if step is None else check_step("session", "step", step)
         self._check_running()
         self._stability.check(loss)
+        check_loss(loss)
         check_metrics(metrics)
         batch = checked_batch(inputs=inputs, outputs=outputs, targets=targets)
         if self.disabled:

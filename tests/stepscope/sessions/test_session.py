@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from module_hooks import hook_count
 from tracker_adapters.errors import ArtifactError
 from tracker_adapters.testing import MemoryEmitter
@@ -248,3 +249,20 @@ def _enter_twice(session):
 def test_wrong_use_is_named(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (torch.ones(8, 2), r"'loss': got shape \(8, 2\); expected a number"),
+        (torch.ones(0), r"'loss': got shape \(0,\); expected a number"),
+        (torch.tensor(1 + 2j), "'loss': got a complex tensor .* expected real values"),
+    ],
+)
+def test_a_loss_that_is_no_number_is_one_error_and_no_failure_inside(loss, message, caplog):
+    model = network()
+    with stepscope.DebugSession(model, torch.optim.SGD(model.parameters(), lr=0.1)) as session:
+        with pytest.raises(ArtifactError, match=message):
+            session.step(loss)
+        assert session.report().failures == {}
+    assert caplog.records == []

@@ -279,6 +279,26 @@ def test_a_branch_that_the_loss_leaves_out_later_on_is_a_gap():
     assert "2 of 4 parameters in full at 60 steps" in report.coverage.summary()
 
 
+@pytest.mark.parametrize(("added_at", "is_late"), [(6, False), (7, True)])
+def test_a_layer_that_was_added_in_mid_training_is_a_gap(added_at, is_late):
+    model = nn.Sequential(nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.DebugSession(model, optimizer, on_error="raise") as session:
+        for step in range(60):
+            if step == added_at:
+                optimizer.add_param_group({"params": model.append(nn.Linear(2, 2))[1].parameters()})
+            optimizer.zero_grad()
+            inputs = torch.randn(8, 4)
+            nn.functional.mse_loss(model(inputs), inputs[:, :2]).backward()
+            session.step()
+            optimizer.step()
+
+    report = session.report()
+    late = "2 of 4 parameters are without gradient in the first tenth of the steps or longer (1.weight, 1.bias)"
+    assert (late in report.verdict.gaps) == is_late
+    assert ("2 of 4 parameters in full at 60 steps" in report.coverage.summary()) == is_late
+
+
 def test_steps_that_were_only_probed_and_layers_that_were_never_called_are_gaps(digits):
     class Parts(nn.Module):
         def __init__(self):
