@@ -206,7 +206,7 @@ class TrainingObserver:
             if (count := self._broken.take()) is not None:
                 self._on_broken_batch(step, count)
             self._last_step = step
-            self._tally.steps += 1
+            self._tally.begin()
             self._looks_closely = is_sampled(self._tally.steps)
             if self._optimizer is None:
                 self._end_step()
@@ -376,9 +376,9 @@ class TrainingObserver:
         is_changed = self.passes.step_ends() > unscaled
         self._tally.clipped += is_changed
         # What puts gradients together by itself keeps those of each pass, and changes the last ones.
-        self._invariants.check(
-            "backward_passes_are_used", self._last_step, broken=self._loses_passes and not is_changed
-        )
+        loses = self._loses_passes and not is_changed and not self._tally.waits_again
+        self._invariants.check("backward_passes_are_used", self._last_step, broken=loses)
+        self._tally.end()
         self._losses.step_ends(mixed=self.passes.mixed)
         self._tally.others += others
         acted = self.calls.validations.step_ends(step_had_other_passes=others)

@@ -143,6 +143,42 @@ def test_steps_of_an_optimizer_that_is_not_watched_are_a_gap(rows):
     assert "no step followed 30 backward passes (another optimizer?)" in session.report().verdict.gaps
 
 
+@pytest.mark.parametrize(("skipped", "is_gap"), [(5, False), (6, True)])
+def test_steps_that_are_told_and_not_taken_are_a_gap(rows, skipped, is_gap):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer, max_overhead=None) as session:
+        for step in range(40):
+            inputs, targets = batch(rows)
+            functional.cross_entropy(model(inputs), targets).backward()
+            session.step(targets=targets)
+            if step >= 2 * skipped or step % 2:
+                optimizer.step()
+            optimizer.zero_grad()
+    expected = f"{skipped} of 40 steps were told before the optimizer had taken the one before (expected one session."
+    assert str(session.report().verdict.gaps).count(expected) == is_gap
+
+
+def test_a_closure_that_tells_each_of_its_calls_loses_no_gradients(rows):
+    model = network()
+    optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=5)
+    with stepscope.watch(model, optimizer, max_overhead=None) as session:
+        for _ in range(20):
+            inputs, targets = batch(rows)
+
+            def closure(inputs=inputs, targets=targets):
+                optimizer.zero_grad()
+                loss = functional.cross_entropy(model(inputs), targets)
+                loss.backward()
+                session.step(loss, targets=targets)
+                return loss
+
+            optimizer.step(closure)
+    report = session.report()
+    assert not report.causes
+    assert "80 of 100 steps were told before the optimizer had taken the one before" in str(report.verdict.gaps)
+
+
 def test_a_stored_run_tells_the_gaps_of_its_session(rows, tmp_path, capsys):
     model = network()
     model[0].weight.requires_grad_(False)
