@@ -138,6 +138,11 @@ OF_A_STEP: Final = (
     ),
     Signal("clipped_norm", "total norm right after the loop clips, where it does"),
     Signal("unclipped_norm", "total norm right before the loop clips"),
+    Signal(
+        "turned_cosine",
+        "cosine between sampled elements of gradients after the backward pass and when the step begins, where the loop "
+        "has changed their direction",
+    ),
     Signal("loss_scale", "scale of the GradScaler"),
     Signal("backward_passes", "backward passes since the last step"),
     Signal("data_share", "share of the step's time between the end of a step and the next forward pass"),

@@ -45,7 +45,7 @@ class ParameterRoles:
         without_gradient: Those that require one and never had it at a step.
         lost_gradient: Those that require one and had none for the last half of the steps, at least 25, though before;
             without those outside of the optimizer.
-        late_gradient: Those whose first one came after a tenth of the steps: they were frozen until then, or were added.
+        late_gradient: Those whose first one came after a tenth of the steps: frozen until then, or added.
         outside_optimizer: Those that require one and are in no group of the optimizer; empty without an optimizer.
         idle: Those of one of several optimizers that changes none of its own.
         at_rate_zero: Those that have gradients, had not moved whenever it was looked, and belonged to a group of the

@@ -64,3 +64,45 @@ def _cut(flat: Floats, shapes: Sequence[tuple[str, tuple[int, ...]]]) -> dict[st
         found[name] = flat[start : start + size].reshape(shape)
         start += size
     return found
+
+
+class DeferredElements:
+    """A few elements of each of several tensors, on their way to the host."""
+
+    __slots__ = ("_order", "_parts", "_sizes")
+
+    _parts: list[Floats | DeferredTensor]
+
+    def __init__(self, samples: Sequence[torch.Tensor] | Floats) -> None:
+        """Takes a sample of each tensor, or those of all that lie on the host."""
+        if isinstance(samples, np.ndarray):
+            self._sizes, self._order, self._parts = [], [], [samples]
+            return
+        self._sizes = [sample.numel() for sample in samples]
+        devices: dict[torch.device, list[int]] = {}
+        for place, sample in enumerate(samples):
+            devices.setdefault(sample.device, []).append(place)
+        self._order = [place for places in devices.values() for place in places]
+        self._parts = [_together([samples[place] for place in places]) for places in devices.values()]
+
+    def ready(self) -> bool:
+        """Whether ``resolve`` need not wait."""
+        return all(isinstance(part, np.ndarray) or part.ready() for part in self._parts)
+
+    def resolve(self) -> Floats:
+        """Waits for the devices; returns one tensor's after the other's, in their order, as float64."""
+        found = [part if isinstance(part, np.ndarray) else part.resolve().astype(np.float64) for part in self._parts]
+        if len(found) == 1:
+            return found[0]
+        flat = np.concatenate(found)
+        ends = np.cumsum([self._sizes[place] for place in self._order])
+        pieces = dict(zip(self._order, np.split(flat, ends[:-1]), strict=True))
+        return np.concatenate([pieces[place] for place in range(len(self._sizes))])
+
+
+def _together(samples: list[torch.Tensor]) -> Floats | DeferredTensor:
+    if not samples[0].is_cpu:
+        return DeferredTensor(torch.cat(samples))
+    array = np.empty(sum(map(torch.numel, samples)))
+    torch.cat(samples, out=torch.from_numpy(array))  # conversion and copy in one pass
+    return array

@@ -14,54 +14,12 @@ from debuggers.gradients.parameters import Gradients
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
+from debuggers.signals.deferred_values import DeferredElements, Floats
 from debuggers.signals.signal_log import SignalLog
 from debuggers.signals.weight_norm import WeightNorm
 from debuggers.torch_import import torch
 
-Floats = npt.NDArray[np.float64]
-
 _NARROW = frozenset([torch.bfloat16, torch.float16])
-
-
-class _Elements:
-    """Elements of several tensors, on their way to the host."""
-
-    __slots__ = ("_order", "_parts", "_sizes")
-
-    _parts: list[Floats | DeferredTensor]
-
-    def __init__(self, samples: Sequence[torch.Tensor] | Floats) -> None:
-        """Takes a sample of each tensor, or those of all that lie on the host."""
-        if isinstance(samples, np.ndarray):
-            self._sizes, self._order, self._parts = [], [], [samples]
-            return
-        self._sizes = [sample.numel() for sample in samples]
-        devices: dict[torch.device, list[int]] = {}
-        for place, sample in enumerate(samples):
-            devices.setdefault(sample.device, []).append(place)
-        self._order = [place for places in devices.values() for place in places]
-        self._parts = [_together([samples[place] for place in places]) for places in devices.values()]
-
-    def ready(self) -> bool:
-        return all(isinstance(part, np.ndarray) or part.ready() for part in self._parts)
-
-    def resolve(self) -> Floats:
-        """One after the other, in the order of the tensors."""
-        found = [part if isinstance(part, np.ndarray) else part.resolve().astype(np.float64) for part in self._parts]
-        if len(found) == 1:
-            return found[0]
-        flat = np.concatenate(found)
-        ends = np.cumsum([self._sizes[place] for place in self._order])
-        pieces = dict(zip(self._order, np.split(flat, ends[:-1]), strict=True))
-        return np.concatenate([pieces[place] for place in range(len(self._sizes))])
-
-
-def _together(samples: list[torch.Tensor]) -> Floats | DeferredTensor:
-    if not samples[0].is_cpu:
-        return DeferredTensor(torch.cat(samples))
-    array = np.empty(sum(map(torch.numel, samples)))
-    torch.cat(samples, out=torch.from_numpy(array))  # conversion and copy in one pass
-    return array
 
 
 def _elements_of(
@@ -104,11 +62,11 @@ class _Moment:
     sizes: npt.NDArray[np.intp]
     factors: Floats  # how many elements of the tensor one of the sample stands for
     narrow: npt.NDArray[np.bool_] | None  # which tensors are of 16 bits; None for none
-    gradients: _Elements
-    before: _Elements | None
+    gradients: DeferredElements
+    before: DeferredElements | None
     scale: DeferredTensor | None
     zeros: dict[str, float] | None
-    after: _Elements | None = None
+    after: DeferredElements | None = None
 
     def ready(self) -> bool:
         parts = (self.gradients, self.before, self.scale, self.after)
@@ -176,8 +134,8 @@ class ParameterSignals:
                 sizes,
                 numels / sizes,
                 _narrow(parameters) if sampled else None,
-                _Elements(gradients),
-                _Elements(weights) if sampled else None,
+                DeferredElements(gradients),
+                DeferredElements(weights) if sampled else None,
                 None if scale is None else DeferredTensor(scale),
                 zeros,
             )
@@ -194,9 +152,9 @@ class ParameterSignals:
             if gathered is None:
                 samples = [sample_elements(parameter) for parameter in moment.parameters]
                 values = [sample for sample in samples if sample is not None]
-                moment.after = _Elements(values) if len(values) == len(moment.names) else None
+                moment.after = DeferredElements(values) if len(values) == len(moment.names) else None
             elif gathered.size == moment.sizes.sum():
-                moment.after = _Elements(gathered)
+                moment.after = DeferredElements(gathered)
         self.end_step()
 
     def end_step(self) -> None:

@@ -11,14 +11,14 @@ STANDING = np.full(STEPS, 2.3) + 0.01 * np.sin(np.arange(STEPS))
 
 
 def evidence(*, facts, loss=STANDING, tensors=None, findings=(), **signals):
-    """Signals by name, and those of tensors by name and tensor, one value for each step."""
+    """Signals by name, and those of tensors by name and tensor: one value for each step, or a series."""
     many = {name: {of: _series(values) for of, values in each.items()} for name, each in (tensors or {}).items()}
     found = {name: _series(values) for name, values in (signals | {"loss": loss}).items()}
     return Evidence(series=found, tensors=many, facts=facts, findings=findings)
 
 
 def _series(values):
-    return Series(np.arange(len(values)), np.asarray(values, np.float64))
+    return values if isinstance(values, Series) else Series(np.arange(len(values)), np.asarray(values, np.float64))
 
 
 def of_loss(**fields):

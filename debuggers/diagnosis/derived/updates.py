@@ -36,6 +36,11 @@ AGREE = 0.5
 LASTING = 0.1
 """Share of a training: a loss that was above its first value for no longer has cost nothing."""
 _FEWEST = 5
+UPHILL = -0.2
+"""Cosine of updates and the negative gradient below which steps go uphill. Of 1,200 stored trainings of the zoo, sick
+ones among them, none has a median below 0, nor in its last third one below -0.07."""
+_AROUND = -0.5
+"""Cosine of gradients with what they were after the backward pass, below which the loop has turned them around."""
 _CONSTANT = 0.1
 """Share of its first spread over a batch below which an output has become nearly constant."""
 
@@ -44,6 +49,28 @@ def is_trial(evidence: Evidence) -> bool:
     """Whether there were fewer than 100 steps, and no two validations that say that more was meant."""
     validations = max(len(evidence.validation.finite), evidence.facts.validations)
     return len(evidence["loss"]) < TRIAL and validations < 2
+
+
+def are_turned_around(evidence: Evidence) -> bool:
+    """Whether the loop turns its gradients around between the backward pass and the step, at most sampled steps."""
+    turned = evidence["turned_cosine"].finite
+    return len(turned) >= max(_FEWEST, len(evidence["update_ratio"]) / 2) and turned.median(1.0) < _AROUND
+
+
+def climbs(evidence: Evidence) -> str:
+    """Says how steps go up the gradient of the loss; "" where they go down."""
+    rates, descent = learning_rates(evidence).finite, evidence["descent_cosine"].finite
+    if len(rates) and float(rates.values.max()) < 0:
+        return f"the learning rate is {rates.median():.3g}: each step goes up the gradient"
+    if are_turned_around(evidence):
+        cosine = evidence["turned_cosine"].finite.median()
+        return (
+            "between the backward pass and the step the loop turns the gradients around (cosine with what they were "
+            f"{cosine:.2f})"
+        )
+    if len(descent) >= _FEWEST and descent.median() < UPHILL and descent.late(3).median() < UPHILL:
+        return f"updates go up the gradient (cosine with the negative gradient {descent.median():.2f})"
+    return ""
 
 
 def late_agreement(evidence: Evidence) -> float:

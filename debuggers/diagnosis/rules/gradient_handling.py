@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, WEAK, Argument
-from debuggers.diagnosis.derived.updates import ADAPTIVE, HEALTHY_RATIO, are_all_zero
+from debuggers.diagnosis.derived.updates import ADAPTIVE, HEALTHY_RATIO, are_all_zero, are_turned_around
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
 
@@ -191,7 +191,7 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
             )
             argument.advice = "Clip the parameters that the optimizer holds: clip_grad_norm_(model.parameters(), …)."
             return argument
-    if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5:
+    if not facts.clips or len(evidence["clipped_norm"]) or len(norms) < 5 or are_turned_around(evidence):
         return argument
     progress, largest, typical = progress_of(evidence), float(norms.values.max()), norms.median()
     start = float(np.median(norms.values[:5]))

@@ -9,7 +9,7 @@ from debuggers.diagnosis.derived.pairs import add_exchanged, add_lowered
 from debuggers.diagnosis.derived.policies import add_descended_gains
 from debuggers.diagnosis.derived.relation import FEWEST
 from debuggers.diagnosis.derived.roles import none_is_trained, with_role
-from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, threw_weights, travelled
+from debuggers.diagnosis.derived.updates import ADAPTIVE, LARGE_RATIO, STAYED, climbs, threw_weights, travelled
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_MARGINS, OF_NUMBERS, LossFacts
 from debuggers.diagnosis.progress import EARLY, LITTLE, Progress, progress_of
@@ -63,8 +63,7 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
         reached = evidence["targets/max"].finite
         if not (loss.kind.startswith("bce") and len(reached) and float(reached.values.max()) > 1):
             argument.add(MODERATE, f"{loss.kind} cannot be negative, the loss is {series.last:.3g}")
-    if any(group.settings.get("maximize") for group in evidence.facts.groups) and loss.kind in NEVER_NEGATIVE:
-        argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
+    goes_up = _add_climb(argument, evidence, loss, progress)
     if loss.distances:
         argument.add(0.85, "the cross entropy takes distances for scores: the farthest one counts as the answer")
         if progress is not None and progress.learnt > SERVES:
@@ -99,13 +98,30 @@ def flipped_loss_sign(evidence: Evidence) -> Argument:
     add_lowered(argument, evidence, loss)
     descends = add_descended_gains(argument, evidence, loss)
     argument.advice = (
-        "Give the cross entropy minus the distances: the nearest is to have the highest score."
+        "Go down the gradient: with a rate above 0, and with gradients as the backward pass leaves them."
+        if goes_up
+        else "Give the cross entropy minus the distances: the nearest is to have the highest score."
         if loss.distances
         else "Minimise -(gain * log_prob).mean(), with the minus sign."
         if descends
         else "Minimise the loss itself: remove the minus sign, or maximize=True."
     )
     return argument
+
+
+def _add_climb(argument: Argument, evidence: Evidence, loss: LossFacts, progress: Progress | None) -> bool:
+    """A loss that steps raise: by ``maximize``, or else, which is returned."""
+    if loss.kind not in NEVER_NEGATIVE:
+        return False
+    if any(group.settings.get("maximize") for group in evidence.facts.groups):
+        argument.add(STRONG, "the optimizer maximises the loss (maximize=True)")
+        return False
+    uphill = "" if loss.negated else climbs(evidence)
+    if uphill:
+        argument.add(0.85, uphill, since=0)
+        if progress is not None and progress.learnt > FALLS:
+            argument.against(STRONG, f"the loss fell by {progress.fell:.0%} all the same")
+    return bool(uphill)
 
 
 def _add_fall(argument: Argument, evidence: Evidence, loss: LossFacts, progress: Progress | None) -> None:

@@ -12,6 +12,8 @@ from debuggers.diagnosis.progress import LITTLE, Progress, progress_of
 
 FEWEST = 5
 """Sampled steps from which it is known what steps change."""
+ZEROED, FEWEST_ZEROED = 25, 2
+"""Steps at the end of a training that had no gradient left, and sampled ones among them, from which it stays so."""
 MOST, NEARLY_ALL = 0.75, 0.9
 """Shares of the weights of 16 bits that steps leave as they are: from the first on, the rest learns less; from the
 second on, it is too few to learn with.
@@ -112,9 +114,31 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
         elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
     if argument.cause is None:
+        _add_zeroed(argument, evidence)
+    if argument.cause is None:
         _add_way(argument, evidence)
     if argument.cause is None:
         _add_rounding(argument, evidence)
+
+
+def _add_zeroed(argument: Argument, evidence: Evidence) -> None:
+    """Gradients that the loop sets to zero between the backward pass and the step, from some step on to the end."""
+    norms, clipped, unclipped = (
+        evidence[name].finite for name in ("total_norm/gradients", "clipped_norm", "unclipped_norm")
+    )
+    used = np.flatnonzero(norms.values)
+    if not len(used) or len(norms) - 1 - used[-1] < ZEROED:
+        return
+    since = int(norms.steps[used[-1] + 1])
+    left, before = clipped.values[clipped.steps >= since], unclipped.values[unclipped.steps >= since]
+    if len(left) < FEWEST_ZEROED or left.any() or not before.all():
+        return
+    argument.add(
+        0.6,
+        f"from step {since} on the gradients are zero at each step, though those that the backward pass leaves are "
+        f"not (their norm is {float(np.median(before)):.2g}): something sets them to zero in between",
+        since=since,
+    )
 
 
 def _add_way(argument: Argument, evidence: Evidence) -> None:

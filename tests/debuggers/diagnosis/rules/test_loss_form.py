@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+import torch
 from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace as with_fields
 
+import stepscope
+from debuggers.diagnosis.cause import LIKELY
 from debuggers.diagnosis.facts import BatchFacts, Facts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.rules.loss_form import flipped_loss_sign
 
 
 def _varying_against(kind, end):
@@ -338,3 +342,49 @@ def test_means_of_many_positions_that_a_loop_adds_up_are_a_sum(terms, ratio, las
     updates = np.r_[np.full(10, ratio), np.full(STEPS - 10, 0.04)]
     causes = diagnose(evidence(facts=facts, loss=np.linspace(92.0, last, STEPS), update_ratio=updates))
     assert ("loss_sum_not_mean" in [cause.code for cause in causes]) is is_one
+
+
+@pytest.mark.parametrize(("of", "end", "likely"), [
+    ({}, 2.3, True), ({"negated": True}, 2.3, None), ({"kind": ""}, 2.3, None), ({}, 0.2, False),
+])  # fmt: skip
+@pytest.mark.parametrize(("signals", "climbs"), [
+    ({"learning_rate": -0.1}, True), ({"learning_rate": 0.1}, False),
+    ({"turned_cosine": -0.51}, True), ({"turned_cosine": -0.49}, False),
+    ({"descent_cosine": -0.21}, True), ({"descent_cosine": -0.19}, False),
+])  # fmt: skip
+def test_steps_that_go_up_the_gradient_raise_the_loss(of, end, likely, signals, climbs):
+    made = evidence(
+        facts=of_loss(**of), loss=np.geomspace(2.3, end, STEPS),
+        baseline_loss=np.full(STEPS, 2.3), **{name: np.full(STEPS, value) for name, value in signals.items()},
+    )  # fmt: skip
+    cause = flipped_loss_sign(made).cause
+    texts = () if cause is None else [one for one in cause.evidence if "up the gradient" in one or "around" in one]
+    assert bool(texts) == (climbs and likely is not None)
+    if texts:
+        assert (cause.confidence > LIKELY) == likely
+        assert cause.advice.startswith("Go down the gradient")
+
+
+def test_gradients_that_are_turned_around_now_and_then_are_not_always():
+    made = evidence(facts=of_loss(kind="mse"), turned_cosine=[-1.0] * 4, update_ratio=[1e-3] * STEPS)
+    assert flipped_loss_sign(made).cause is None
+
+
+@pytest.mark.parametrize("change", [torch.neg, lambda gradient: 0.5 * gradient])
+def test_gradients_that_a_loop_negates_are_turned_around_and_not_clipped(change):
+    torch.manual_seed(0)
+    rows = torch.randn(512, 16)
+    targets = (rows @ torch.randn(16)).sign().clamp(min=0).long()
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(100):
+            batch = torch.randint(512, (64,))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows[batch]), targets[batch]).backward()
+            for parameter in model.parameters():
+                parameter.grad.copy_(change(parameter.grad))
+            optimizer.step()
+    causes = session.report().causes
+    assert [cause.code for cause in causes][:1] == (["flipped_loss_sign"] if change is torch.neg else [])
+    assert "clipping_ineffective" not in [cause.code for cause in causes]

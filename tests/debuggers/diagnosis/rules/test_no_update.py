@@ -8,6 +8,8 @@ from made_evidence import STEPS, evidence
 import stepscope
 from debuggers.diagnosis.facts import Facts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.rules.no_update import no_update
+from debuggers.diagnosis.series import Series
 
 
 @pytest.mark.parametrize(("dtype", "part"), [("bfloat16", "512"), ("float16", "4096")])
@@ -106,3 +108,20 @@ def test_gradients_that_are_all_zero_are_told_of_weights_that_stand_still(factor
     assert cause.code == "no_update"
     assert ("all gradients are zero, at each step" in cause.evidence) == is_told
     assert ("float16" in cause.advice) == is_told
+
+
+@pytest.mark.parametrize(
+    ("used", "left", "before", "is_one"),
+    [(75, 0.0, 1.0, True), (76, 0.0, 1.0, False), (75, 1e-9, 1.0, False), (75, 0.0, 0.0, False)],
+)
+def test_gradients_that_are_zeroed_before_the_step_from_mid_training_on_are_used_no_more(used, left, before, is_one):
+    late = np.array([80, 90])
+    made = evidence(facts=Facts(steps=100), **{
+        "total_norm/gradients": np.where(np.arange(100) < used, 1.0, 0.0),
+        "clipped_norm": Series(late, np.full(2, left)), "unclipped_norm": Series(late, np.full(2, before)),
+    })  # fmt: skip
+    cause = no_update(made).cause
+    assert (cause is not None) == is_one
+    if is_one:
+        assert cause.since_step == used
+        assert "something sets them to zero in between" in cause.evidence[0]
