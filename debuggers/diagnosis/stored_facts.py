@@ -49,11 +49,11 @@ def decode(text: str) -> tuple[Facts, tuple[Finding, ...]]:
 
 
 def _storable(value: Any) -> Any:
-    """JSON has no NaN and no infinities."""
+    """JSON has no NaN and no infinities, and UTF-8 no lone surrogates."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, str):
-        return value[:_MOST_TEXT]
+        return value[:_MOST_TEXT].encode(errors="backslashreplace").decode()
     if isinstance(value, dict):
         return {str(key): _storable(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

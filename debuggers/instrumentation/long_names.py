@@ -1,4 +1,4 @@
-"""Names of parameters and layers that are too long for the names of their series."""
+"""Names of parameters and layers that are too long for the names of their series, or cannot be stored."""
 
 import hashlib
 
@@ -13,9 +13,13 @@ _KEPT = 380
 def fitting_name(name: str) -> str:
     """Returns a name as it is; of one with more than 800 characters the beginning, a digest of it all, and the end.
 
-    So a single long name does not keep all others from being recorded, and different names stay different.
+    NUL and lone surrogates, which no store takes, become what they are written as in Python: ``\\x00``, ``\\ud800``. So
+    a single odd name does not keep all others from being recorded, and different names stay different.
     """
+    if not name.isascii():
+        name = name.encode(errors="backslashreplace").decode()
+    name = name.replace("\0", r"\x00")
     if len(name) <= MOST_CHARACTERS:
         return name
-    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
     return f"{name[:_KEPT]}…{digest}…{name[-_KEPT:]}"

@@ -220,7 +220,7 @@ def wrong_mode(evidence: Evidence) -> Argument:
         argument.add(
             MODERATE if _drops_little(evidence) else 0.85,
             f"the model was in eval mode at {facts.eval_steps:,} of {facts.steps:,} training steps",
-            since=0,
+            since=next((one.first_step for one in facts.invariants if one.name == "eval_mode_in_training"), 0),
         )
         argument.advice = "Call model.train() before each epoch: validation has left the model in eval mode."
     if facts.train_validations:
