@@ -11,9 +11,9 @@ _KEPT = 380
 
 
 def fitting_name(name: str) -> str:
-    """Returns a name as it is; of one with more than 800 characters the beginning, a digest of it all, and the end.
+    r"""Returns a name as it is; of one with more than 800 characters the beginning, a digest of it all, and the end.
 
-    NUL and lone surrogates, which no store takes, become what they are written as in Python: ``\\x00``, ``\\ud800``. So
+    NUL and lone surrogates, which no store takes, become what they are written as in Python: ``\x00``, ``\ud800``. So
     a single odd name does not keep all others from being recorded, and different names stay different.
     """
     if not name.isascii():

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 
 import numpy.typing as npt
 from tracker_adapters.emitter import Emitter
 
 from debuggers.detectors import Finding
 from debuggers.detectors.finding import tell
+from debuggers.detectors.signal_detector import SignalDetector
 from debuggers.detectors.signals.front import Rule, SignalDetectors
+from debuggers.diagnosis.signals import OF_A_STEP, RECORDED_ELSEWHERE
 from debuggers.instrumentation.isolation import Isolation
 
 
@@ -29,6 +32,7 @@ class SignalJudge:
         self._may_saturate: set[str] = set()
         self._rules = SignalDetectors(more, output_layers=self._may_saturate, on_failure=self._fail)
         self._told = frozenset(rule.kind for rule in more)
+        self._unseen = {(rule.kind, name) for rule in more if isinstance(rule, SignalDetector) for name in rule.signals}
         self._needs = self._rules.needs
 
     @property
@@ -46,14 +50,26 @@ class SignalJudge:
         """The kinds of findings that the rules make."""
         return self._rules.kinds
 
+    def not_seen(self) -> tuple[str, ...]:
+        """Returns one phrase for each signal that a rule of the user judges, and that never came."""
+        known = [signal.name for signal in (*RECORDED_ELSEWHERE, *OF_A_STEP)]
+        found = []
+        for kind, name in sorted(self._unseen):
+            near = "" if name in known else " or ".join(map(repr, get_close_matches(name, known, n=2)))
+            hint = f"; did you mean {near}?" if near else ""
+            found.append(f"the detector {kind!r} has seen no {name!r}{hint}")
+        return tuple(found)
+
     def see(self, step: int, values: Mapping[str, float]) -> None:
         """Takes signals of a step."""
+        if self._unseen:
+            self._unseen = {(kind, name) for kind, name in self._unseen if name not in values}
         self._take(self._rules.see(step, values))
 
     def see_one(self, step: int, name: str, value: float) -> None:
         """Takes one signal of a step."""
         if name in self._needs:
-            self._take(self._rules.see(step, {name: value}))
+            self.see(step, {name: value})
 
     def see_tensors(self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike) -> None:
         """Takes one signal of many tensors."""

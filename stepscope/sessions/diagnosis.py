@@ -293,7 +293,8 @@ class SessionDiagnosis:
         called = self.called_layers
         known = frozenset(called)
         called = () if called == tuple(one.name for one in facts.layers if one.name in known) else called
-        return with_fields(facts, called=called, not_told=(*facts.not_told, *self._unseen_layers()))
+        gaps = (*facts.not_told, *self._unseen_layers(), *self._judge.not_seen())
+        return with_fields(facts, called=called, not_told=gaps)
 
     def _unseen_layers(self) -> list[str]:
         unseen, count = ([], 0) if self.signals is None else self.signals.unseen_layers

@@ -209,7 +209,7 @@ def clipping_ineffective(evidence: Evidence) -> Argument:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
     argument.advice = (
         "Clip after the last backward pass and scaler.unscale_(optimizer), right before "
-        f"optimizer.step(); max_norm near the median norm, {typical:.2g}."
+        f"optimizer.step(); max_norm near the usual norm, {min(start, typical):.2g}."
     )
     return argument
 

@@ -259,10 +259,10 @@ def exploding_gradients(evidence: Evidence) -> Argument:
         )
     if argument.cause is not None and progress is not None and progress.learnt > 0.6:
         argument.against(STRONG, f"the loss fell by {progress.fell:.0%}")
-    typical = norms.median(1.0)
+    typical = min(norms.median(1.0), _start(norms.values) if len(norms) else 1.0)
+    limit = 2 * typical if 0 < typical < LARGE else 1.0  # norms that exploded at once say nothing of a usual one
     argument.advice = (
-        "Clip: torch.nn.utils.clip_grad_norm_(model.parameters(), "
-        f"max_norm={2 * typical:.2g}), before optimizer.step()."
+        f"Clip: torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm={limit:.2g}), before optimizer.step()."
         if not grows
         else "Divide what repeated steps add by their number, take means where neighbours are summed, or normalise in "
         "between."

@@ -68,13 +68,15 @@ def test_a_model_with_a_name_that_cannot_be_stored_is_recorded_and_diagnosed(nam
     model.add_module(name, torch.nn.Linear(4, 8))
     model.add_module("end", torch.nn.Linear(8, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
-        with stepscope.watch(model, optimizer, run=run, config="full") as session:
-            for _ in range(30):
-                inputs = torch.randn(8, 4)
-                optimizer.zero_grad()
-                torch.nn.functional.mse_loss(model(inputs), inputs[:, :2]).backward()
-                optimizer.step()
+    with (
+        stepscope.open_run(tmp_path / "run", sinks=[]) as run,
+        stepscope.watch(model, optimizer, run=run, config="full") as session,
+    ):
+        for _ in range(30):
+            inputs = torch.randn(8, 4)
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(inputs), inputs[:, :2]).backward()
+            optimizer.step()
     assert session.report().failures == {}
     stored = stepscope.read_run(tmp_path / "run").scalars(f"gradient_norm/{fitting_name(name)}.weight")
     assert len(stored.values) == 30

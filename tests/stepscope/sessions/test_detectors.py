@@ -163,6 +163,24 @@ def test_detectors_of_the_user_see_signals_and_metrics_and_are_told_whatever_the
     assert alerts_of(emitter) == {"high_accuracy"}
 
 
+@pytest.mark.parametrize(
+    ("signal", "gap"),
+    [
+        ("val_accuracy", None),
+        ("update_ratio", None),
+        ("accuracy", "the detector 'high_accuracy' has seen no 'accuracy'"),
+        ("acuracy", "the detector 'high_accuracy' has seen no 'acuracy'; did you mean 'accuracy'?"),
+        ("no_such", "the detector 'high_accuracy' has seen no 'no_such'"),
+    ],
+)
+def test_a_signal_of_a_detector_that_never_came_is_a_gap(signal, gap):
+    detector = HighAccuracy()
+    detector.signals = frozenset({signal})
+    session, _ = train(sound(), detectors=[detector], metrics={"val_accuracy": 0.5})
+    told = [one for one in session.report().verdict.gaps if "the detector" in one]
+    assert told == ([gap] if gap else [])
+
+
 class Recurrence(torch.nn.Module):
     """Its state is zero at first, and so is what ``keep`` makes of it in its first call."""
 

@@ -7,6 +7,7 @@ from made_evidence import STEPS, evidence
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
+from debuggers.diagnosis.rules.signal_flow import exploding_gradients
 
 BLOWN_UP = np.where(np.arange(STEPS) < 2, np.geomspace(150, 1e40, STEPS), np.nan)
 
@@ -183,3 +184,12 @@ def test_gradients_that_usual_weights_do_not_multiply_explode_between_them(times
     causes = diagnose(found)
     assert ("poor_initialization" if not is_one else "exploding_gradients") == causes[0].code
     assert any("slope.bias" in text for cause in causes for text in cause.evidence) == is_one
+
+
+@pytest.mark.parametrize(("first", "limit"), [(4.0, "max_norm=8)"), (2e3, "max_norm=1)")])
+def test_the_limit_that_is_proposed_is_one_of_norms_before_they_exploded(first, limit):
+    norms = np.geomspace(first, 1e12, STEPS)
+    norms[:5] = first
+    found = evidence(facts=Facts(steps=STEPS), loss=np.full(STEPS, 2.3), **{"total_norm/gradients": norms})
+    cause = exploding_gradients(found).cause
+    assert limit in cause.advice
