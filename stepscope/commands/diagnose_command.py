@@ -36,12 +36,15 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             found = {scope: stored_evidence(record, scope) for scope in scopes(record)}
             earlier = {scope: earlier_sessions(record, scope) for scope in found}
             say_damage(record)
+            status = record.info.status
         for scope, evidence in found.items():
             causes = diagnose(evidence)
             if as_json:
                 line: dict[str, Any] = {
                     "run": str(folder),
                     "scope": scope,
+                    "status": status,
+                    "error": evidence.facts.error,
                     "causes": [one.to_dict() for one in causes],
                     "gaps": list(evidence.unchecked),
                     "earlier_sessions": earlier[scope],
@@ -56,7 +59,20 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             echo_prose(
                 "\n".join(cause_lines(causes) or [f"No cause found in {counted(evidence.facts.steps, 'steps')}."])
             )
+            if end := _end(status, evidence.facts.error):
+                echo_prose(end)
             for gap in evidence.unchecked if evidence.facts.model else (_UNOBSERVED,):
                 echo_prose(f"Not checked: {gap}")
             for session in earlier[scope]:
                 echo_prose(session)
+
+
+def _end(status: str, error: str) -> str:
+    """How a training has ended; "" where it is over as it should be, or where nobody knows."""
+    if error:
+        return f"The training ended with: {error}"
+    if status == "failed":
+        return (
+            "The run was not closed as usual: its process was killed or interrupted, or failed outside of the training."
+        )
+    return "The run is still being written." if status == "running" else ""

@@ -1,5 +1,7 @@
 """A run's store tells the same causes as the session that recorded it, also when the training was killed."""
 
+import contextlib
+import json
 import math
 import os
 import signal
@@ -81,6 +83,32 @@ def test_a_training_that_was_killed_is_diagnosed(tmp_path):
     result = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")])
     assert result.exit_code == 0
     assert result.output.startswith("1. The inputs hold NaN or infinities, since step 5 (non_finite_inputs")
+    assert "The run was not closed as usual: its process was killed" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(("ends", "told"), [
+    (ValueError("the disk is full"), "The training ended with: ValueError: the disk is full"), (None, None),
+])  # fmt: skip
+def test_the_exception_that_ended_a_training_is_told(tmp_path, ends, told):
+    model = torch.nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with (
+        contextlib.suppress(ValueError),
+        stepscope.open_run(tmp_path / "run", sinks=[]) as run,
+        stepscope.watch(model, optimizer, run=run),
+    ):
+        for step in range(30):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(model(torch.randn(8, 4)), torch.zeros(8, 2)).backward()
+            optimizer.step()
+            if step == 20 and ends is not None:
+                raise ends
+    lines = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")]).output.splitlines()
+    assert [line for line in lines if "ended with" in line or "not closed" in line] == ([told] if told else [])
+    found = json.loads(CliRunner().invoke(main, ["diagnose", "--json", str(tmp_path / "run")]).output)
+    assert (found["status"], found["error"]) == (
+        ("failed", "ValueError: the disk is full") if ends else ("finished", "")
+    )
 
 
 def test_what_was_not_checked_is_known_while_a_training_goes_on(tmp_path):
