@@ -62,14 +62,12 @@ class SignalJudge:
 
     def see(self, step: int, values: Mapping[str, float]) -> None:
         """Takes signals of a step."""
-        if self._unseen:
-            self._unseen = {(kind, name) for kind, name in self._unseen if name not in values}
-        self._take(self._rules.see(step, values))
+        self._judge(step, values)
 
     def see_one(self, step: int, name: str, value: float) -> None:
         """Takes one signal of a step."""
         if name in self._needs:
-            self.see(step, {name: value})
+            self._judge(step, {name: value})
 
     def see_tensors(self, step: int, signal: str, names: tuple[str, ...], values: npt.ArrayLike) -> None:
         """Takes one signal of many tensors."""
@@ -88,6 +86,11 @@ class SignalJudge:
                 periods.setdefault((one.kind, one.name), []).append(one)
         problems = [one for one in found if one.is_problem]
         return sorted([*problems, *map(_folded, periods.values())], key=lambda one: (one.step, one.kind))
+
+    def _judge(self, step: int, values: Mapping[str, float]) -> None:
+        if self._unseen:
+            self._unseen = {(kind, name) for kind, name in self._unseen if name not in values}
+        self._take(self._rules.see(step, values))
 
     def _take(self, begun: list[Finding]) -> None:
         if begun:

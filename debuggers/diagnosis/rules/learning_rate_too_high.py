@@ -22,6 +22,7 @@ from debuggers.diagnosis.derived.updates import (
     died,
     is_ramped,
     setback,
+    thrown_by_first_squares,
 )
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
@@ -120,7 +121,9 @@ def _weigh_raise(argument: Argument, evidence: Evidence, largest: float) -> None
 
 
 def _weigh_start(argument: Argument, evidence: Evidence) -> None:
-    """Whether units were at their bounds before the first step: then it is not steps that have led them there."""
+    """What was so before the first step, or is so of the first steps alone: then the rate does not lead there."""
+    if thrown_by_first_squares(evidence):
+        argument.against(STRONG, f"only first steps of {evidence.facts.optimizer} are so large: see missing_warmup")
     if (held := at_bounds_at_first(evidence)) is not None:
         name, share = held
         argument.against(

@@ -13,6 +13,7 @@ from debuggers.diagnosis.derived.updates import (
     early_collapse,
     is_ramped,
     setback,
+    thrown_by_first_squares,
 )
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.progress import progress_of
@@ -139,6 +140,8 @@ def missing_warmup(evidence: Evidence) -> Argument:
         argument.add(
             MODERATE, f"the first updates change weights by {first:.2g} of their size, later ones by {later:.2g}"
         )
+    if argument.cause is None and (thrown := thrown_by_first_squares(evidence)):
+        argument.add(0.6, thrown, since=int(loss.steps[0]))
     is_deep = _normalises_often(evidence) and progress.learnt < LEARNT_HALF
     if (normalised and attends) or is_deep:
         fell = (collapse(evidence) or early_collapse(evidence)) if adaptive and first < LARGE_RATIO else None

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence, of_loss
 
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.facts import Facts, LayerFacts, LossFacts, ParameterFacts
+from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
 from debuggers.diagnosis.series import Series
 
@@ -166,3 +166,27 @@ def test_many_blocks_that_normalise_need_small_first_steps_without_attention_too
         update_ratio=np.geomspace(ratio, 0.005, STEPS),
     )  # fmt: skip
     assert ("missing_warmup" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "setting", "first", "rise", "is_one"),
+    [
+        ("RMSprop", {"alpha": 0.999}, 0.8, 10.0, True),
+        ("RMSprop", {"alpha": 0.9}, 0.8, 10.0, False),  # later steps are as large as a fourth of the first
+        ("RMSprop", {"alpha": 0.999}, 0.45, 10.0, False),
+        ("RMSprop", {"alpha": 0.999}, 0.8, 4.0, False),
+        ("Adagrad", {"initial_accumulator_value": 0.0}, 1.9, 10.0, True),
+        ("Adagrad", {"initial_accumulator_value": 0.1}, 1.9, 10.0, False),
+        ("Adam", {}, 0.8, 10.0, False),
+    ],
+)
+def test_squares_that_are_counted_from_zero_want_a_warm_up(optimizer, setting, first, rise, is_one):
+    steps = np.arange(100)
+    losses = np.where(steps == 0, 2.3, np.where(steps < 10, 2.3 * rise, 1.5))
+    made = evidence(
+        facts=Facts(steps=100, optimizer=optimizer, groups=(GroupFacts(settings={"lr": 5e-3, **setting}),)),
+        loss=losses, baseline_loss=np.full(100, 2.3), update_ratio=np.where(steps < 5, first, 0.02),
+    )  # fmt: skip
+    causes = diagnose(made)
+    assert (bool(causes) and causes[0].code == "missing_warmup") == is_one
+    assert any("counts squares of gradients from zero" in one for cause in causes for one in cause.evidence) == is_one
