@@ -184,8 +184,8 @@ def setback(evidence: Evidence) -> tuple[int, str] | None:
     if evidence.facts.loss is not None and evidence.facts.loss.positive_weight > HEAVY:  # single rows move the loss
         return None
     early, start = loss.values[1 : max(4, len(loss) // 8)], max(loss.first, progress.first)
-    times = float(early.max()) / max(abs(start), 1e-12)
-    stands_out = times > 1.3 and float(early.max()) > start + 5 * progress.noise
+    times, height = float(early.max()) / max(abs(start), 1e-12), float(np.sort(early)[-2])  # one may be a batch's
+    stands_out = height > 1.3 * abs(start) and height > start + 5 * progress.noise
     lasts = int((loss.values > start).sum()) > max(10, LASTING * len(loss))
     came_back = progress.learnt > 0.1 and progress.last < 0.9 * start
     first, later = float(ratio.values[:5].max()), float(np.median(ratio.values[len(ratio) // 2 :]))

@@ -5,7 +5,7 @@ import pytest
 from made_evidence import STEPS, evidence, of_loss
 from msgspec.structs import replace as with_fields
 
-from debuggers.diagnosis.derived.updates import died
+from debuggers.diagnosis.derived.updates import died, setback
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, GroupFacts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -127,6 +127,18 @@ def test_a_setback_is_a_missing_warm_up_where_training_begins_slowly_and_else_a_
         learning_rate=np.linspace(0.1, last_rate, STEPS),
     )  # fmt: skip
     assert next(cause.code for cause in diagnose(found)) == first
+
+
+@pytest.mark.parametrize(("high", "is_one"), [(2, True), (1, False)])
+def test_a_single_batch_with_a_large_loss_is_no_setback(high, is_one):
+    loss = np.geomspace(2.0, 0.5, 300)
+    loss[5:45] *= 1.2
+    loss[20 : 20 + high] = 9.0
+    facts = Facts(steps=300, optimizer="Adam", loss=LossFacts(kind="mse"))
+    found = evidence(
+        facts=facts, loss=loss, baseline_loss=np.full(300, 2.0), update_ratio=np.geomspace(0.09, 0.01, 300)
+    )
+    assert (setback(found) is not None) == is_one
 
 
 @pytest.mark.parametrize(("counts", "is_one"), [(1.0, True), (50.0, False)])
