@@ -1,6 +1,7 @@
 """Hands the signals of a training to all rules that need them."""
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -17,13 +18,16 @@ from debuggers.detectors.signals import signal_detectors
 Rule = SignalDetector | Detector
 
 _OWN_OUTPUT = "saturated"
+_SLOW_S, _LONG_S = 1e-3, 1.0
+"""Seconds that a rule of the user takes a call from which it is slow, and of all its calls when that is told."""
 _log = logging.getLogger(__name__)
 
 
 class SignalDetectors:
     """All rules about signals; the names of signals are those of ``debuggers.diagnosis.signals``.
 
-    A rule that raises is told once in the log and left out from then on: nothing of it reaches the training.
+    A rule that raises is told once in the log and left out from then on: nothing of it reaches the training. One of the
+    user's that takes a millisecond a call and more is told once, too: that is overhead which no limit lowers.
 
     Attributes:
         failures: The rules that raised, by their kinds, with the exception.
@@ -51,6 +55,8 @@ class SignalDetectors:
         self._informed: dict[str, list[SignalDetector]] = {}
         self._of_tensors: dict[str, list[Detector]] = {}
         self._columns: dict[str, _Columns] = {}
+        more = list(more)
+        self._spent: dict[int, _Spent] = {id(rule): _Spent() for rule in more if isinstance(rule, SignalDetector)}
         self._rules: list[Rule] = [*signal_detectors(), *layer_detectors(), *more]
         for rule in self._rules:
             if isinstance(rule, SignalDetector):
@@ -93,7 +99,8 @@ class SignalDetectors:
                 continue
             for rule in judging[name]:
                 try:
-                    finding = rule.see(step, name, value)
+                    spent = self._spent.get(id(rule))
+                    finding = rule.see(step, name, value) if spent is None else spent.see(rule, step, name, value)
                 except Exception as error:
                     self._leave_out(rule, error)
                     continue
@@ -154,6 +161,30 @@ class SignalDetectors:
 
 def _log_failure(rule: Rule, error: Exception) -> None:
     _log.warning("the detector %s failed and is left out: %r", rule.kind, error)
+
+
+class _Spent:
+    """Measures what a rule of the user takes, until it was told to be slow."""
+
+    __slots__ = ("_calls", "_is_told", "_seconds")
+
+    def __init__(self) -> None:
+        self._calls, self._seconds, self._is_told = 0, 0.0, False
+
+    def see(self, rule: SignalDetector, step: int, signal: str, value: float) -> Finding | None:
+        start_s = time.perf_counter()
+        try:
+            return rule.see(step, signal, value)
+        finally:
+            self._calls += 1
+            self._seconds += time.perf_counter() - start_s
+            if not self._is_told and self._seconds > _LONG_S and self._seconds > _SLOW_S * self._calls:
+                self._is_told = True
+                _log.warning(
+                    "the detector %r takes %.1f ms a call, which is overhead that no limit lowers (told once)",
+                    rule.kind,
+                    self._seconds / self._calls * 1e3,
+                )
 
 
 class _Columns:

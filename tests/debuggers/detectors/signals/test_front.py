@@ -1,5 +1,6 @@
 """The front hands signals to the rules that need them, leaves out a rule that fails, and costs little."""
 
+import itertools
 import math
 import sys
 from collections import Counter
@@ -9,6 +10,7 @@ import pytest
 
 from debuggers.detectors import SignalDetector
 from debuggers.detectors.layers import VarianceBounds
+from debuggers.detectors.signals import front
 from debuggers.detectors.signals.front import SignalDetectors
 
 OF_TENSORS = (
@@ -82,6 +84,23 @@ def test_a_rule_that_raises_is_told_once_and_left_out(caplog):
     assert list(detectors.failures) == ["broken"]
     assert caplog.text.count("a fault of the rule") == 1
     assert detectors.see(3, {"inputs/non_finite": 1.0})
+
+
+@pytest.mark.parametrize(("each_s", "calls", "told"), [(2e-3, 499, 0), (2e-3, 2000, 1), (0.9e-3, 2000, 0)])
+def test_a_rule_that_takes_long_is_told_once(caplog, monkeypatch, each_s, calls, told):
+    class Slow(Broken):
+        kind = "slow"
+
+        def check(self, step, signal, value):
+            return None
+
+    now_s = itertools.count(0.0, each_s)
+    monkeypatch.setattr(front.time, "perf_counter", lambda: next(now_s))
+    detectors = SignalDetectors([Slow()])
+    for step in range(calls):
+        detectors.see(step, {"loss": 1.0})
+    assert caplog.text.count("the detector 'slow' takes 2.0 ms a call, which is overhead") == told
+    assert len(caplog.records) == told
 
 
 @pytest.mark.slow
