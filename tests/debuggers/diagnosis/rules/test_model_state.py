@@ -453,3 +453,19 @@ def test_a_tenth_of_dropout_may_rest_in_training(share, norms, is_one):
     loss = Series(np.arange(STEPS), np.geomspace(2.3, 0.1, STEPS))
     codes = [cause.code for cause in diagnose(Evidence(series={"loss": loss}, facts=facts))]
     assert ("wrong_mode" in codes) == is_one
+
+
+@pytest.mark.parametrize("since", [0, 50])
+def test_a_wrong_mode_begins_where_it_begins(since):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(100):
+            model.train(step < since)
+            rows = torch.randn(32, 6)
+            optimizer.zero_grad()
+            nn.functional.mse_loss(model(rows), rows[:, :1]).backward()
+            optimizer.step()
+    (cause,) = session.report().causes
+    assert (cause.code, cause.since_step) == ("wrong_mode", since)
