@@ -8,6 +8,7 @@ import numpy as np
 
 from debuggers.gradients.element_samples import sample_all, sample_elements
 from debuggers.gradients.step_probe import probe_gradients
+from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
 from debuggers.signals.deferred_values import DeferredElements
 from debuggers.signals.signal_log import SignalLog
@@ -15,11 +16,8 @@ from debuggers.torch_import import torch
 
 CLIPPED = 0.999
 """Below this share of its norm a gradient counts as clipped: less is left to rounding."""
-
-
 TURNED = 0.9
-"""Below this cosine with what they were, gradients have another direction: clipping changes their length alone, but for
-one by value or by layer."""
+"""Below this cosine with what they were, gradients have another direction: a norm that is limited leaves it."""
 
 
 class _Moment:
@@ -29,11 +27,12 @@ class _Moment:
 
     def __init__(self, gradients: Sequence[torch.Tensor], scale: torch.Tensor | None) -> None:
         self.norm = probe_gradients(gradients, scale)
-        together = sample_all(gradients)
-        samples = [] if together is not None else [sample_elements(one) for one in gradients]
-        known = [sample for sample in samples if sample is not None]
-        has_any = together is not None or bool(known)
-        self.elements = DeferredElements(known if together is None else together) if has_any else None
+        with quiet_computation("cpu"):
+            together = sample_all(gradients)
+            samples = [] if together is not None else [sample_elements(one) for one in gradients]
+            known = [sample for sample in samples if sample is not None]
+            has_any = together is not None or bool(known)
+            self.elements = DeferredElements(known if together is None else together) if has_any else None
 
     def ready(self) -> bool:
         return self.norm.ready() and (self.elements is None or self.elements.ready())

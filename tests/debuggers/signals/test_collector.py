@@ -381,3 +381,30 @@ def test_of_several_passes_outputs_are_compared_with_the_targets_of_their_own(di
         accuracy = session.evidence()["accuracy"].finite
     assert len(accuracy) >= 2
     assert float(accuracy.values.min()) > 0.8
+
+
+@pytest.mark.parametrize("change", ["none", "negated", "replaced", "half", "noise"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gradients_that_a_loop_turns_are_told_from_those_that_it_scales(digits, change, dtype):
+    model = network().to(dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(3):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(digits[0][:32].to(dtype)), digits[1][:32]).backward(create_graph=True)
+            for parameter in model.parameters():
+                gradient = parameter.grad.detach()
+                if change == "negated":
+                    gradient.neg_()
+                elif change == "half":
+                    gradient.mul_(0.5)
+                elif change == "noise":
+                    gradient.copy_(torch.randn_like(gradient))
+                elif change == "replaced":
+                    parameter.grad = -gradient
+            optimizer.step()
+        cosines = session.evidence()["turned_cosine"].values
+    expected = {"negated": -1.0, "replaced": -1.0}.get(change, 0.0)
+    assert len(cosines) == (0 if change in {"none", "half"} else 3)
+    assert cosines == pytest.approx(expected, abs=1e-3 if expected else 0.5)
+    assert session.report().failures == {}
