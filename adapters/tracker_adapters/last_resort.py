@@ -3,9 +3,13 @@
 import copy
 import logging
 
+from tracker_adapters.terminal_text import printable
+
+_FORMATTER = logging.Formatter()
+
 
 class LastResortHandler(logging.Handler):
-    """Prints what Python's ``logging.lastResort`` would, with the prefix ``stepscope:``.
+    """Prints what Python's ``logging.lastResort`` would, with the prefix ``stepscope:``, and ``printable``.
 
     It does nothing if the logger has another handler, or if ``logging.lastResort`` is disabled.
     """
@@ -17,7 +21,10 @@ class LastResortHandler(logging.Handler):
             return
         try:
             named = copy.copy(record)
-            named.msg, named.args = f"stepscope: {record.getMessage().removeprefix('stepscope ')}", None
+            message = record.getMessage().removeprefix("stepscope ")
+            named.msg, named.args = f"stepscope: {printable(message)}", None
+            if record.exc_info:
+                named.exc_text = printable(_FORMATTER.formatException(record.exc_info))
             last_resort.handle(named)
         except Exception:
             self.handleError(record)

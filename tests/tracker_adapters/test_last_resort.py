@@ -32,3 +32,14 @@ def test_a_line_is_printed_once_and_says_whose_it_is(setup, expected):
 def test_what_is_below_a_warning_stays_silent():
     code = "import logging, stepscope; logging.getLogger('stepscope.part').info('nothing of note')"
     assert printed(code) == []
+
+
+def test_what_a_terminal_would_obey_is_shown_and_not_done():
+    code = (
+        "import logging, stepscope\n"
+        "try:\n    raise ValueError('\\x1b[31mred')\n"
+        "except ValueError as error:\n    logging.getLogger('stepscope.part').exception('failed: %s', error)"
+    )
+    lines = printed(code)
+    assert (lines[0], lines[-1]) == (r"stepscope: failed: \x1b[31mred", r"ValueError: \x1b[31mred")
+    assert lines[1].startswith("Traceback")
