@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from msgspec.structs import replace
 from tracker_adapters.artifacts import Alert, Text
@@ -45,9 +46,9 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None)
     prefix = f"{scope}/" if scope else ""
     names = [info.name for info in record.names(rank) if info.kind == "scalar"]
     facts, findings, stored_ns = _facts(record, prefix, rank)
-    first = _first_step(record, prefix, rank, facts)
-    series, tensors = _series(record, prefix, names, rank, first)
-    found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns, since=first))
+    since = _last_session(record, prefix, rank, facts)
+    series, tensors = _series(record, prefix, names, rank, since)
+    found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns, since=since))
     facts = _with_steps(facts, series)
     if rank == record.lowest_rank:
         ranks = compare_ranks(record, scope)
@@ -83,13 +84,31 @@ def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Find
     return *decode(last.text), last.time_ns if report is not None and report.time_ns >= last.time_ns else 0
 
 
-def _first_step(record: RunRecord, prefix: str, rank: int, facts: Facts) -> int:
-    """Returns the step with which the last session began; 0 where that is not known.
+class _Since(NamedTuple):
+    """With what the last session of a scope begins.
 
-    A session stores facts after its first step, and how many steps it has seen with all that it stores later.
+    Attributes:
+        step: Its first step; 0 where that is not known.
+        time_ns: A time before it, and after what earlier ones recorded of the same steps; 0 without earlier ones.
     """
+
+    step: int
+    time_ns: int
+
+
+def _last_session(record: RunRecord, prefix: str, rank: int, facts: Facts) -> _Since:
+    """Returns where the last session begins.
+
+    A session stores facts after its first step, and how many steps it has seen with all that it stores later. A
+    training that restarts from a checkpoint repeats steps, and records something else of them.
+    """
+    texts = texts_of(record, prefix + FACTS_NAME, rank)
     first = facts.last_step - facts.steps + 1
-    return first if first > 0 and any(text.step == first for text in texts_of(record, prefix + FACTS_NAME, rank)) else 0
+    last_ns = max((text.time_ns for text in texts), default=0)
+    reports = [text.time_ns for text in texts_of(record, prefix + REPORT_NAME, rank)]
+    resumed = [attempt.began_ns for attempt in record.attempts(rank) if attempt.attempt > 1]
+    before_ns = max((time_ns for time_ns in (*reports, *resumed) if time_ns < last_ns), default=0)
+    return _Since(first if first > 0 and any(text.step == first for text in texts) else 0, before_ns)
 
 
 def last_text(record: RunRecord, name: str, rank: int) -> Text | None:
@@ -112,7 +131,7 @@ def texts_of(record: RunRecord, name: str, rank: int) -> list[Text]:
 
 
 def _series(
-    record: RunRecord, prefix: str, names: list[str], rank: int, first: int
+    record: RunRecord, prefix: str, names: list[str], rank: int, since: _Since
 ) -> tuple[dict[str, Series], dict[str, dict[str, Series]]]:
     step_names = {signal.name for signal in OF_A_STEP}
     tensor_names = {signal.name for signal in (*OF_PARAMETERS, *OF_LAYERS)}
@@ -135,7 +154,7 @@ def _series(
     series: dict[str, Series] = {}
     tensors: dict[str, dict[str, Series]] = {}
     stored = record.many_scalars([*steps_of, *tensors_of], rank)
-    found = {full: _from_step(stored[full], first) for full in names if full in stored}
+    found = {full: _from_step(stored[full], since) for full in names if full in stored}
     for full, one in found.items():
         if not len(one):  # of an earlier session only
             continue
@@ -150,9 +169,9 @@ def _series(
     return series, tensors
 
 
-def _from_step(stored: ScalarSeries, first: int) -> Series:
+def _from_step(stored: ScalarSeries, since: _Since) -> Series:
     """What a session's own series would hold of a stored one."""
-    kept = stored.steps >= first
+    kept = (stored.steps >= since.step) & (stored.times_ns >= since.time_ns)
     return thinned(stored.steps[kept], stored.values[kept])
 
 
@@ -174,9 +193,9 @@ def _with_steps(facts: Facts, series: dict[str, Series]) -> Facts:
 
 
 def _from_alerts(
-    record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int, stored_ns: int, *, since: int
+    record: RunRecord, prefix: str, known: tuple[Finding, ...], rank: int, stored_ns: int, *, since: _Since
 ) -> Iterator[Finding]:
-    """The findings that only alerts tell of, since facts were stored last, from a step on.
+    """The findings that only alerts tell of, since facts were stored last, of the last session.
 
     What a session began with and found out to be something else by its end is no finding: it is not in what it stored.
     """
@@ -185,7 +204,9 @@ def _from_alerts(
         periods.setdefault(finding.kind, []).append((finding.step, finding.last_step))
     for alert in record.alerts(rank):
         kind = alert.name.removeprefix(prefix)
-        if not alert.name.startswith(prefix) or alert.level == "info" or alert.step < since:
+        if not alert.name.startswith(prefix) or alert.level == "info":
+            continue
+        if alert.step < since.step or alert.time_ns < since.time_ns:
             continue
         if alert.time_ns <= stored_ns and kind in periods:
             continue

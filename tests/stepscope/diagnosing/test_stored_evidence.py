@@ -17,12 +17,12 @@ from stepscope.cli import main
 from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
 
 
-def train(run, *, sick, scope="", steps=40, kill_at=None):
+def train(run, *, sick, scope="", steps=40, kill_at=None, first_step=None):
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     emitter = run.scoped(scope) if scope else run
-    with stepscope.watch(model, optimizer, run=emitter) as session:
+    with stepscope.watch(model, optimizer, run=emitter, first_step=first_step) as session:
         for step in range(steps):
             inputs = torch.randn(32, 8)
             if step == 5 and sick:
@@ -67,6 +67,21 @@ def test_the_last_of_several_sessions_is_told_without_those_before(tmp_path, sic
     assert [cause.code for cause in causes][:1] == (["non_finite_inputs"] if sick else [])
     assert (int(evidence["loss"].steps[0]), evidence.facts.last_step) == (40, 79)
     assert {finding.kind for finding in evidence.findings} == {finding.kind for finding in report.findings}
+
+
+@pytest.mark.parametrize("resumed", [True, False])
+def test_a_restart_from_a_checkpoint_has_nothing_of_the_steps_that_it_repeats(tmp_path, resumed):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, sick=True)
+        report = None if resumed else train(run, sick=False, first_step=2, steps=60)
+    if resumed:
+        with stepscope.open_run(tmp_path / "run", sinks=[], resume=True) as run:
+            report = train(run, sick=False, first_step=2, steps=60)
+    with stepscope.read_run(tmp_path / "run") as record:
+        evidence = stored_evidence(record)
+    assert report.causes == diagnose(evidence) == ()
+    assert {finding.kind for finding in evidence.findings} == {finding.kind for finding in report.findings}
+    assert (int(evidence["loss"].steps[0]), evidence.facts.last_step) == (2, 61)
 
 
 def test_a_training_that_was_killed_is_diagnosed(tmp_path):
