@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+from tracker_adapters.wording import counted
 
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
@@ -22,6 +23,8 @@ ONE_SIDED = 1.28
 """Standard errors that a tenth of normal values lie above."""
 LITTLE = 0.3
 """Share of what there is to learn, below which little of it was."""
+_NOTHING, _MANY = 0.02, 100
+"""Share of a constant output's loss below which nothing was learnt, and steps that are enough for more."""
 BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
 _OF_ROOTS = frozenset({"l1", "rmse"})
@@ -251,3 +254,20 @@ def constant_level(evidence: Evidence, progress: Progress) -> float:
     """Returns the loss of a constant output; the first loss where that is not known, or of one term alone."""
     level = evidence["baseline_loss"].finite.median(0.0)
     return level if level > 0 and is_of_whole_loss(evidence) else progress.first
+
+
+def nothing_learnt(evidence: Evidence) -> tuple[str, ...]:
+    """Returns a phrase of a training that has learnt nothing in its steps; none of one of which that is not known.
+
+    Where no cause says why, it is what nobody has an answer to yet, and no sign of health.
+    """
+    progress, baseline = progress_of(evidence), known_baseline(evidence)
+    if progress is None or baseline is None or progress.failed or evidence.facts.trained_with_others:
+        return ()
+    learns = progress.learnt >= _NOTHING or progress.learnt_at_end >= _NOTHING
+    if progress.points < _MANY or learns or not is_of_whole_loss(evidence):
+        return ()
+    return (
+        f"nothing was learnt: after {counted(progress.points, 'steps')} the loss is {progress.last:.4g}, that of a "
+        f"constant output is {baseline:.4g}",
+    )

@@ -24,6 +24,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
     The causes are derived from the stored run, which may have ended, failed, been killed, or still be running. RUN is a
     run's folder or URL, a folder that contains runs, or a pattern.
     """
+    from debuggers.diagnosis.progress import nothing_learnt
     from debuggers.diagnosis.rules.diagnose import diagnose
     from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
     from stepscope.diagnosing.stored_reports import earlier_sessions
@@ -39,6 +40,8 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             status = record.info.status
         for scope, evidence in found.items():
             causes = diagnose(evidence)
+            unlearnt = () if causes else nothing_learnt(evidence)
+            gaps = (*evidence.unchecked, *(one for one in unlearnt if one not in evidence.facts.gaps))
             if as_json:
                 line: dict[str, Any] = {
                     "run": str(folder),
@@ -46,7 +49,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                     "status": status,
                     "error": evidence.facts.error,
                     "causes": [one.to_dict() for one in causes],
-                    "gaps": list(evidence.unchecked),
+                    "gaps": list(gaps),
                     "earlier_sessions": earlier[scope],
                 }
                 echo(json.dumps(json_values(line), allow_nan=False))
@@ -61,7 +64,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             )
             if end := _end(status, evidence.facts.error):
                 echo_prose(end)
-            for gap in evidence.unchecked if evidence.facts.model else (_UNOBSERVED,):
+            for gap in gaps if evidence.facts.model else (_UNOBSERVED,):
                 echo_prose(f"Not checked: {gap}")
             for session in earlier[scope]:
                 echo_prose(session)

@@ -13,6 +13,7 @@ from tracker_adapters.wording import times
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
+from debuggers.diagnosis.progress import nothing_learnt
 from debuggers.instrumentation.isolation import Isolation
 from debuggers.instrumentation.joined_optimizers import members_of
 from debuggers.torch_import import torch
@@ -136,10 +137,11 @@ class SessionView:
         with self._isolation.guard("reporting what the tools know"):
             tools = ToolReport.of(self._instruments.tools, evidence or Evidence())
         evidence = evidence or Evidence()
+        gaps = (*evidence.validation_gaps, *(() if causes else nothing_learnt(evidence)))
         return DebugReport.of(
             self._instruments,
             findings,
-            coverage=self._coverage(evidence.facts, evidence.validation_gaps),
+            coverage=self._coverage(evidence.facts, gaps),
             overhead=self._pacing.overhead(),
             failures=self._failures,
             disabled=self.disabled,

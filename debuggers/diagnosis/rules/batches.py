@@ -6,6 +6,7 @@ import numpy.typing as npt
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.derived.batch_kinds import always_the_same_class, extended_at, of_one_class
 from debuggers.diagnosis.derived.relation import FEWEST
+from debuggers.diagnosis.derived.zero_gradients import USUAL
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_VALUES
 from debuggers.diagnosis.series import Series
@@ -26,6 +27,9 @@ NEARLY_ALL = 0.9
 """Share of features that are all but those of rounding."""
 OFTEN = 0.2
 """Share of rows that come again, from which they are samples."""
+SAME_ROWS = 1e-6
+"""Spread over a batch beside the deviation of all elements up to which rows differ by rounding alone."""
+_SPREADS = ("outputs/batch_std", "outputs/std", "inputs/batch_std")
 
 
 def unshuffled_data(evidence: Evidence) -> Argument:
@@ -244,10 +248,35 @@ def batch_mixing(evidence: Evidence) -> Argument:
             "the others, and on how many there are",
         )
         argument.advice = argument.advice or "Normalise the inputs along their features: normalize(inputs, dim=1)."
+    if argument.cause is None and (pooled := _pooled(evidence)):
+        argument.add(0.75, pooled, since=0)
     argument.advice = argument.advice or (
         "Look for view, reshape, transpose, roll, softmax or mean over the first dimension."
     )
     return argument
+
+
+def _pooled(evidence: Evidence) -> str:
+    """What to say of a model that gives each row of a batch the same, from the first step on; "" of others.
+
+    Rows differ in what enters it and behind its first layer, whose weights get gradients: nothing cuts them off, as
+    dead units or a function without slope would, so something on the way goes over the batch.
+    """
+    spread, deviation, entering = (evidence[name].finite for name in _SPREADS)
+    steps, ours, theirs = np.intersect1d(spread.steps, deviation.steps, return_indices=True)
+    if len(steps) < FEWEST or not entering.median() > 0 or evidence["inputs/batch_size"].finite.median() < 2:
+        return ""
+    if (spread.values[ours] > SAME_ROWS * deviation.values[theirs]).any() or not deviation.values[theirs].all():
+        return ""
+    layers = evidence.facts.called or tuple(layer.name for layer in evidence.facts.layers)
+    behind, gradients = evidence.of_tensors("output_batch_std"), evidence.of_tensors("gradient_rms")
+    first = next((name for name in layers if f"{name}.weight" in gradients and name in behind), "")
+    if not first or not behind[first].finite.median() > 0 or not gradients[f"{first}.weight"].finite.median() > USUAL:
+        return ""
+    return (
+        f"the model puts out the same for each row of a batch, at each of {len(steps)} sampled steps, though rows "
+        f"differ in what {first} puts out, and its weights get gradients: what stands behind it goes over the batch"
+    )
 
 
 def _rows_are_samples(evidence: Evidence) -> bool:

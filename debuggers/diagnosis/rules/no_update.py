@@ -62,11 +62,12 @@ def no_update(evidence: Evidence) -> Argument:
     if argument.cause is not None and broken:
         argument.against(STRONG, f"{broken[0].name} is not finite: nothing could be learnt")
     without = with_role(evidence, "without_gradient")
-    if without and nothing_is_trained(evidence, without) and evidence.facts.loss is not None and not _learns(evidence):
+    passes = evidence.facts.loss is not None or bool(evidence["backward_passes"].finite.values.any())
+    if without and nothing_is_trained(evidence, without) and passes and not _learns(evidence):
         argument.add(
             CERTAIN,
             "backward passes ran, and no parameter had a gradient at the optimizer's step: it was zeroed in between, "
-            "or belongs to another model",
+            "the step comes before the backward pass, or the gradients belong to another model",
             since=0,
         )
     still = with_role(evidence, "unchanged")

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.argument import CERTAIN, MODERATE, STRONG, Argument
 from debuggers.diagnosis.evidence import Evidence
@@ -42,6 +43,16 @@ def non_finite_forward(evidence: Evidence) -> Argument:
     if gradient and min(gradient) < first:
         argument.against(STRONG, f"a gradient was not finite before, at step {min(gradient)}")
     _weigh_growth(argument, evidence, first)
+    if weights := _broken_weights(evidence, first):
+        argument.add(
+            CERTAIN,
+            f"{some_of(weights, 3)} held NaN or infinity when the forward pass of step {first} began: what makes or "
+            "loads the weights put it there, and no operator",
+            since=first,
+            where=weights,
+        )
+        argument.advice = f"Look at what sets {weights[0]}: an initialisation, a checkpoint, or an assignment."
+        return argument
     for text in evidence.facts.first_nans:
         argument.add(MODERATE, text)
     argument.advice = (
@@ -49,6 +60,17 @@ def non_finite_forward(evidence: Evidence) -> Argument:
         "norm or count of 0, exp of a large number, and an empty mean: add an eps inside, or clamp."
     )
     return argument
+
+
+def _broken_weights(evidence: Evidence, step: int) -> list[str]:
+    """The weights that were not finite before the first update of all, if that is where NaN comes first.
+
+    Later on it is an update that has left them so.
+    """
+    if not len(evidence["loss"]) or step != evidence["loss"].steps[0]:
+        return []
+    known = {name: series for name, series in evidence.of_tensors("weight_rms").items() if step in series.steps}
+    return [name for name, series in known.items() if not np.isfinite(series.values[series.steps == step]).all()]
 
 
 def _overflow(evidence: Evidence) -> tuple[int, str] | None:

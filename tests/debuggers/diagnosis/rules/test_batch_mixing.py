@@ -142,3 +142,39 @@ def test_inputs_of_unit_columns_are_told_from_those_of_unit_rows(over):
         causes = [cause.code for cause in session.report().causes]
 
     assert ("batch_mixing" in causes) == (over == 0)
+
+
+class Pooled(torch.nn.Module):
+    """Makes rows of a batch alike, or features of a row."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.enter, self.leave, self.way = torch.nn.Linear(8, 16), torch.nn.Linear(16, 3), way
+
+    def forward(self, inputs):
+        values = self.enter(inputs).relu()
+        if self.way in {"batch", "sum"}:
+            pooled = values.mean(0, keepdim=True) if self.way == "batch" else values.sum(0, keepdim=True)
+            return self.leave(pooled.expand_as(values))
+        if self.way == "features":
+            return self.leave(values.mean(1, keepdim=True).expand_as(values))
+        return self.leave(torch.ones_like(values) if self.way == "constant" else values)
+
+
+@pytest.mark.parametrize(
+    ("way", "code"),
+    [("batch", "batch_mixing"), ("sum", "batch_mixing"), ("features", ""), ("none", ""), ("constant", "")],
+)
+def test_a_model_that_gives_each_row_of_a_batch_the_same_pools_over_it(way, code):
+    torch.manual_seed(0)
+    model = Pooled(way)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(120):
+            rows = torch.randn(32, 8)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows), rows[:, :3].argmax(1)).backward()
+            optimizer.step()
+    codes = [cause.code for cause in session.report().causes]
+    assert ("batch_mixing" in codes) == (code == "batch_mixing")
+    assert codes[:1] == ([code] if code else codes[:1])

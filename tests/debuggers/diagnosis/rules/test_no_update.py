@@ -125,3 +125,24 @@ def test_gradients_that_are_zeroed_before_the_step_from_mid_training_on_are_used
     if is_one:
         assert cause.since_step == used
         assert "something sets them to zero in between" in cause.evidence[0]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_step_before_the_backward_pass_has_no_gradients(first):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(60):
+            rows = torch.randn(32, 8)
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(rows), rows[:, :3].argmax(1))
+            if first:
+                optimizer.step()
+            loss.backward()
+            if not first:
+                optimizer.step()
+    causes = session.report().causes
+    assert ("no_update" in [cause.code for cause in causes]) == first
+    if first:
+        assert "the step comes before the backward pass" in causes[0].evidence[0]

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from made_evidence import STEPS, evidence
 
+import stepscope
 from debuggers.detectors import Finding
 from debuggers.diagnosis.facts import Facts, GroupFacts, InvariantFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -115,3 +117,25 @@ def test_an_exponential_that_was_infinite_before_a_finite_loss_is_why_gradients_
 def test_an_exponential_may_be_infinite_where_all_else_is_finite():
     invariant = InvariantFacts(name="loss_exponentials_are_finite", checked=9, broken=9, first_step=0, where="exp")
     assert not diagnose(evidence(facts=Facts(steps=STEPS, invariants=(invariant,))))
+
+
+@pytest.mark.parametrize(("at", "named"), [(0, True), (40, False), (None, False)])
+def test_weights_that_hold_nan_before_the_first_pass_are_named(at, named):
+    """Of later ones the first NaN is in the loss: weights are looked at in sampled steps."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(60):
+            if step == at:
+                torch.nn.init.constant_(model[2].weight, torch.nan)
+            rows = torch.randn(32, 8)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows), rows[:, :3].argmax(1)).backward()
+            optimizer.step()
+    causes = [cause for cause in session.report().causes if cause.code == "non_finite_forward"]
+    assert [cause.since_step for cause in causes] == ([] if at is None else [at])
+    assert any("2.weight held NaN" in text for cause in causes for text in cause.evidence) == named
+    if named:
+        assert "2.weight" in causes[0].where
+        assert causes[0].advice.startswith("Look at what sets 2.weight")
