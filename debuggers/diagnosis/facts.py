@@ -247,6 +247,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
             times that it was looked, as after 25 steps and at the end; None if that is not known.
         weights_replaced: Whether the loop has changed weights after the last step, as where it ends with a checkpoint
             that it restores.
+        trained_on: Whether something else has trained the weights on after the last step, as another optimizer.
         invariants: See ``debuggers.diagnosis.invariants``.
         not_told: What the session did not see, with the argument that would tell it.
         gaps: The gaps of the session's coverage.
@@ -284,6 +285,7 @@ class Facts(_Facts, frozen=True, kw_only=True, omit_defaults=True):
     clips: bool = False
     farthest: float | None = None
     weights_replaced: bool = False
+    trained_on: bool = False
     invariants: tuple[InvariantFacts, ...] = ()
     not_told: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()

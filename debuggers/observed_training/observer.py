@@ -271,6 +271,7 @@ class TrainingObserver:
                 clips=self._tally.clips,
                 farthest=None if watch is None or not math.isfinite(watch.farthest) else watch.farthest,
                 weights_replaced=self._unused.has_replaced,
+                trained_on=watch is not None and watch.changed_late,
                 invariants=self._invariants.facts(),
                 not_told=(
                     *not_told(self._told, self._losses, self.calls.inputs),

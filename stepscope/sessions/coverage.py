@@ -194,7 +194,7 @@ class Coverage:
             steps = counted(self.missed_steps, "steps")
             found.append(f"not seen: {steps} that one thread took while another had paused the session, as by probe()")
         if self.unused_passes:
-            found.append(f"no step followed the last {self.unused_passes:,} forward passes")
+            found.append(f"no step of the watched optimizer followed the last {self.unused_passes:,} forward passes")
         return found
 
     def to_dict(self) -> dict[str, Any]:

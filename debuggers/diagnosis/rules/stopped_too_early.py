@@ -77,7 +77,7 @@ def stopped_too_early(evidence: Evidence) -> Argument:
     """
     argument = Argument("stopped_too_early")
     progress, ratio = progress_of(evidence), evidence["update_ratio"].finite
-    if progress is None or progress.failed or evidence.facts.error:
+    if progress is None or progress.failed or evidence.facts.error or evidence.facts.trained_on:
         return argument
     if progress.points < FEWEST:
         _add_few_steps(argument, evidence, progress)

@@ -493,7 +493,7 @@ def test_passes_without_a_step_at_the_end_are_a_gap():
     model = normalised()
 
     report, _ = loop(model, [torch.optim.AdamW(model.parameters())], skips=lambda step: step >= 40)
-    assert report.verdict.gaps == ("no step followed the last 20 forward passes",)
+    assert report.verdict.gaps == ("no step of the watched optimizer followed the last 20 forward passes",)
 
     report, _ = loop(model, [torch.optim.AdamW(model.parameters())], skips=lambda step: True)
     assert report.verdict.gaps == ("no step was taken in 60 forward passes",)

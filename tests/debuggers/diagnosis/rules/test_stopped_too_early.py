@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from made_evidence import STEPS, evidence, of_loss
 
+import stepscope
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts, LossFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
@@ -199,3 +201,17 @@ def test_validations_that_gain_much_in_an_epoch_say_that_the_next_would_have_bee
     validated = Series(looks, 2.2 - 2.3 * each_epoch * looks * 32 / rows)
     found = replace(found, series={**found.series, "validation/loss": validated})
     assert ("stopped_too_early" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize("trained_on", [True, False])
+def test_a_training_that_another_optimizer_goes_on_with_was_not_stopped(trained_on):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 3))
+    first, second = torch.optim.SGD(model.parameters(), lr=0.02), torch.optim.Adam(model.parameters(), lr=1e-2)
+    with stepscope.watch(model, first) as session:
+        for step in range(400 if trained_on else 100):
+            rows = torch.randn(32, 8)
+            model.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows), rows[:, :3].argmax(1)).backward()
+            (first if step < 100 else second).step()
+    assert ("stopped_too_early" in [cause.code for cause in session.report().causes]) == (not trained_on)
