@@ -26,8 +26,10 @@ class TrainingDynamics:
         convergence: ``(first - last) / |first|``: the share by which the loss fell; negative if it rose.
         plateau: Whether the loss fell by less than ``0.01 |first|`` between the middle and the last third, by the
             medians of these; whether that is good (it has converged) or bad is for ``convergence`` to say.
-        stability: ``1 / (1 + noise / |last|)``: 1 for a smooth loss, 0.5 where its noise is as large as itself. The
-            noise is the median distance of neighbouring losses in the last half.
+        stability: ``level / (level + noise)`` in the last half of the losses: 1 for a loss that goes one way, 0.5 where
+            its noise is as large as itself. The level is the median of their sizes. The noise is the median distance
+            of neighbours, where only moves that are undone count: each rise together with one fall; the falls (or
+            rises) that are left over are the trend, and count as 0.
         efficiency: ``convergence`` per 1000 steps.
         generalisation_gap: Last validation loss minus the ``last`` training loss, over ``|last|``.
         throughput: Mean samples per second of the records that have a finite one.
@@ -58,7 +60,7 @@ def dynamics_of(records: Sequence[ModelPerformanceMetrics], *, non_finite: float
         non_finite=non_finite,
         convergence=convergence,
         plateau=_stands(losses, first) if enough else None,
-        stability=_stability(losses, last) if enough else None,
+        stability=_stability(losses[len(losses) // 2 :]) if enough else None,
         efficiency=None if convergence is None else _ratio(1000 * convergence, steps[-1] - steps[0]),
         generalisation_gap=_gap(records, last),
         throughput=fmean(speeds) if speeds else None,
@@ -76,10 +78,11 @@ def _stands(losses: Sequence[float], first: float) -> bool:
     return abs(median(losses[third:-third]) - median(losses[-third:])) < PLATEAU * abs(first)
 
 
-def _stability(losses: Sequence[float], last: float) -> float:
-    half = losses[len(losses) // 2 :]
-    noise = median(abs(after - before) for before, after in pairwise(half))
-    return 1.0 if noise == 0 else abs(last) / (abs(last) + noise)
+def _stability(losses: Sequence[float]) -> float:
+    level, moves = median(map(abs, losses)), [after - before for before, after in pairwise(losses)]
+    undone = min(([abs(one) for one in moves if one * way > 0] for way in (1, -1)), key=len)
+    noise = median([*undone, *undone, *[0.0] * (len(moves) - 2 * len(undone))])
+    return 1.0 if noise == 0 else level / (level + noise)
 
 
 def _gap(records: Sequence[ModelPerformanceMetrics], last: float) -> float | None:

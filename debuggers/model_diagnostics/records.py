@@ -1,12 +1,13 @@
 """What a loop records about its model and its training, checked."""
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Annotated
 
-import numpy as np
 from msgspec import Meta
-from tracker_adapters.values.checked_values import check_fields
+from tracker_adapters.values.checked_values import PositiveInteger, check_fields
 
 from debuggers.errors import DebuggerConfigError
 
@@ -55,22 +56,22 @@ class ModelArchitectureInfo:
 class ModelPerformanceMetrics:
     """The numbers of one training step. NaN and infinity are legal everywhere but in integers.
 
-    NumPy's scalars are numbers; tensors are none, because reading one may wait for a device.
+    Arrays and tensors without dimensions are numbers, too. Reading a tensor on a device waits for it.
 
     Attributes:
         training_step: The step.
-        loss: The training loss, a number on the host: ``loss.item()`` waits for a device, so record at few steps.
+        loss: The training loss. Of a tensor on a device, record it at few steps.
         validation_loss: The loss on data that is not trained on, of the same kind.
-        accuracy: Share of right answers.
+        accuracy: Share of right answers, from 0 to 1.
         learning_rate: The learning rate.
-        batch_size: Number of samples of the step.
-        throughput_samples_per_sec: Samples per second.
+        batch_size: Number of samples of the step, at least 1.
+        throughput_samples_per_sec: Samples per second, at least 0; as all that follows but the time.
         memory_usage_mb: Memory in use, in MiB.
         gpu_utilization: In per cent.
         timestamp: When it was; not used in any formula.
 
     Raises:
-        DebuggerConfigError: For a wrong value, such as a str.
+        DebuggerConfigError: For a wrong value, such as a str, or an accuracy in per cent.
     """
 
     training_step: _Count
@@ -78,7 +79,7 @@ class ModelPerformanceMetrics:
     validation_loss: _Number | None = None
     accuracy: _Number | None = None
     learning_rate: _Number | None = None
-    batch_size: _Count | None = None
+    batch_size: PositiveInteger | None = None
     throughput_samples_per_sec: _Number | None = None
     memory_usage_mb: _Number | None = None
     gpu_utilization: _Number | None = None
@@ -86,9 +87,20 @@ class ModelPerformanceMetrics:
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:
-            if isinstance(value := getattr(self, name), np.generic):
-                object.__setattr__(self, name, value.item())
+            if getattr(value := getattr(self, name), "ndim", None) == 0:
+                with suppress(RuntimeError, NotImplementedError):  # of a tensor without data, which is no number
+                    object.__setattr__(self, name, value.item())
         check_fields(self, DebuggerConfigError, "performance metrics: ")
+        for name, (most, words) in _AMOUNTS.items():
+            if (value := getattr(self, name)) is not None and (value < 0 or value > most):  # NaN is neither
+                raise DebuggerConfigError(f"performance metrics: {name} is {value!r}; expected {words}, or None")
 
 
+_AMOUNTS = {
+    "accuracy": (1.0, "a share from 0 to 1, such as 0.85"),
+    **dict.fromkeys(
+        ("throughput_samples_per_sec", "memory_usage_mb", "gpu_utilization"), (math.inf, "a number of at least 0")
+    ),
+}
+"""The most of numbers that are not negative, and what is expected of them in words."""
 _NUMBERS = tuple(one.name for one in fields(ModelPerformanceMetrics) if one.name != "timestamp")

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
 import stepscope
 from debuggers import ModelArchitectureInfo, ModelDiagnostics, ModelPerformanceMetrics
@@ -26,7 +27,7 @@ def test_a_falling_loss_is_converging_and_healthy():
     first, last = 1 - 4.5 / 100, 1 - 45.5 / 100
     assert dynamics.convergence == pytest.approx((first - last) / first)
     assert dynamics.efficiency == pytest.approx(dynamics.convergence * 1000 / 50)
-    assert dynamics.stability == pytest.approx(last / (last + 0.01))
+    assert dynamics.stability == 1
     assert dynamics.plateau is False
     assert (dynamics.generalisation_gap, dynamics.throughput, dynamics.throughput_change) == (None, None, None)
     parts = 0.35 + 0.25 * dynamics.convergence / 0.5 + 0.2 * dynamics.stability
@@ -53,6 +54,30 @@ def test_a_loss_that_jumps_is_told():
     (advice,) = recorded([2.0 * 0.9**step + step % 2 * 0.1 for step in range(40)]).recommendations()
 
     assert "jumps by" in advice
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [5 - 0.4 * step for step in range(12)],
+        [5 * 0.5**step for step in range(12)],
+        [0.5 * 0.8**step for step in range(10)],
+        [5 * 0.5**step + 1.0 * (step == 30) for step in range(40)],
+    ],
+)
+def test_a_fall_is_no_jump_however_steep(losses):
+    diagnostics = recorded(losses)
+
+    assert diagnostics.training_dynamics().stability == 1
+    assert not any("jumps" in advice for advice in diagnostics.recommendations())
+
+
+@pytest.mark.parametrize(("noise", "count"), [(0.24, 0), (0.26, 1)])
+def test_noise_is_a_jump_from_a_quarter_of_the_loss_on(noise, count):
+    diagnostics = recorded([4.0] * 20 + [1 + (-1) ** step * noise / 2 for step in range(20)])
+
+    assert diagnostics.training_dynamics().stability == pytest.approx(1 / (1 + noise))
+    assert sum("jumps by" in advice for advice in diagnostics.recommendations()) == count
 
 
 @pytest.mark.parametrize(("validation", "count"), [(0.74, 0), (0.76, 1)])
@@ -96,7 +121,13 @@ def test_nan_is_legal_and_speaks_against_the_training():
     ("values", "message"),
     [
         ({"loss": "0.5"}, "performance metrics: loss is '0.5'; expected a number"),
+        ({"loss": torch.tensor([0.5])}, r"loss is tensor\(\[0.5000\]\); expected a number"),
+        ({"loss": torch.tensor(0.5, device="meta")}, "loss is tensor.*meta.*; expected a number"),
         ({"loss": 0.5, "accuracy": "good"}, "accuracy is 'good'; expected a number, or None"),
+        ({"loss": 0.5, "accuracy": 1.01}, "accuracy is 1.01; expected a share from 0 to 1, such as 0.85, or None"),
+        ({"loss": 0.5, "accuracy": -0.01}, "accuracy is -0.01; expected a share from 0 to 1"),
+        ({"loss": 0.5, "batch_size": 0}, "batch_size is 0; expected an integer of at least 1, or None"),
+        ({"loss": 0.5, "throughput_samples_per_sec": -5}, "throughput_samples_per_sec is -5; expected a number of at"),
         ({"loss": 0.5, "training_step": -1}, "training_step is -1; expected an integer of at least 0"),
     ],
 )
@@ -111,6 +142,17 @@ def test_scalars_of_numpy_are_numbers():
     assert (type(metrics.training_step), metrics.training_step) == (int, 3)
     assert (type(metrics.loss), metrics.loss) == (float, 0.5)
     assert math.isnan(metrics.accuracy)
+
+
+@pytest.mark.parametrize("accuracy", [0, 1.0, math.nan, np.array(0.5), torch.tensor(0.5)])
+def test_a_share_and_a_tensor_without_dimensions_are_taken(accuracy):
+    loss = torch.tensor(1.5, requires_grad=True)
+    metrics = ModelPerformanceMetrics(
+        training_step=0, loss=loss, accuracy=accuracy, batch_size=1, throughput_samples_per_sec=0
+    )
+
+    assert (type(metrics.loss), metrics.loss) == (float, 1.5)
+    assert type(metrics.accuracy) in (int, float)
 
 
 def test_what_is_no_record_is_a_clear_error():

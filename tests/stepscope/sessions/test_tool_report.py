@@ -43,7 +43,7 @@ def test_what_the_loop_had_measured_is_in_the_report_its_page_and_its_json():
             with session.profiler.timer(f"<load {step}>"):
                 pass
         for step in range(10):
-            metrics = ModelPerformanceMetrics(training_step=step, loss=2.0**-step)
+            metrics = ModelPerformanceMetrics(training_step=step, loss=1.0 + step % 2)
             session.model_diagnostics.record_performance(metrics)
 
     report = train(prepare)
