@@ -77,8 +77,9 @@ _ADVICE = {
         "smaller model move it further down."
     ),
     "weights_stand_still": (
-        "The model does not learn: check that the learning rate is not (nearly) zero and that no step is skipped; in "
-        "bfloat16 and float16 small updates are rounded away, which float32 weights prevent."
+        "The model does not learn: check that the learning rate is not (nearly) zero, that no step is skipped, and "
+        "that nothing puts weights back to what they were; in bfloat16 and float16 small updates are rounded away, "
+        "which float32 weights prevent."
     ),
     "idle_optimizer": (
         "Call step() of the optimizer that holds {names} after the backward pass, and check that its learning rate is "

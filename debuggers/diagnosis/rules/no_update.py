@@ -28,6 +28,11 @@ HALF_A_STEP = 0.5
 
 Steps of random directions come farther with each one, and those to and fro are once at a whole step.
 """
+PUT_BACK = (
+    "Look for what overwrites the weights after steps, such as load_state_dict, a copy of averaged weights, or a "
+    "restored snapshot, and take it out of the loop."
+)
+"""The advice where steps do change weights, and the changes are gone later."""
 NARROW = {"bfloat16": 512, "float16": 4096}
 """Dtypes of 16 bits, with the part of a number up to which a summand is sure to be rounded away.
 
@@ -70,16 +75,22 @@ def no_update(evidence: Evidence) -> Argument:
             "the step comes before the backward pass, or the gradients belong to another model",
             since=0,
         )
+        argument.advice = argument.advice or (
+            "Call zero_grad() before the backward pass or after optimizer.step(), not between the two, and make the "
+            "optimizer of the parameters of the model that computes the loss."
+        )
     still = with_role(evidence, "unchanged")
     if argument.cause is None and still and share_of(evidence, still) > 0.5:
         argument.add(0.6, f"{some_of(still, 3)} never changed, though they have gradients", since=0, where=still)
     if argument.cause is not None:
         _add_circumstances(argument, evidence)
-    argument.advice = (
-        "Look for what makes the loss the same whatever the weights are; and for float16, in which gradients below "
-        f"{np.finfo(np.float16).smallest_subnormal / 2:.0e} are zero: scale the loss, or use bfloat16."
-        if are_all_zero(evidence)
-        else "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is "
+    if are_all_zero(evidence):
+        argument.advice = (
+            "Look for what makes the loss the same whatever the weights are; and for float16, in which gradients below "
+            f"{np.finfo(np.float16).smallest_subnormal / 2:.0e} are zero: scale the loss, or use bfloat16."
+        )
+    argument.advice = argument.advice or (
+        "Check that the optimizer holds the parameters of this model (not of a copy), that the learning rate is "
         "above 0, and keep float32 weights where updates are small."
     )
     return argument
@@ -112,6 +123,7 @@ def _add_movement(argument: Argument, evidence: Evidence) -> None:
         typical = ratio.finite.median(0.0)
         if typical > 1e-5:
             argument.add(MODERATE, f"steps change weights by {typical:.1g} of their size, and something puts them back")
+            argument.advice = PUT_BACK
         elif typical > 0:
             argument.against(MODERATE, "they change, by very little: see learning_rate_too_low")
     if argument.cause is None:
@@ -140,6 +152,10 @@ def _add_zeroed(argument: Argument, evidence: Evidence) -> None:
         f"not (their norm is {float(np.median(before)):.2g}): something sets them to zero in between",
         since=since,
     )
+    argument.advice = (
+        f"Look for what sets gradients to zero between the backward pass and the step from step {since} on, and call "
+        "zero_grad() before the backward pass or after optimizer.step()."
+    )
 
 
 def _add_way(argument: Argument, evidence: Evidence) -> None:
@@ -155,6 +171,7 @@ def _add_way(argument: Argument, evidence: Evidence) -> None:
             f"together had changed them by {farthest:.2g} at most: something puts them back",
             since=int(ratio.steps[0]),
         )
+        argument.advice = PUT_BACK
 
 
 def _add_rounding(argument: Argument, evidence: Evidence) -> None:
@@ -169,6 +186,9 @@ def _add_rounding(argument: Argument, evidence: Evidence) -> None:
         f"a step leaves {share:.0%} of the weights in {narrow} as they are, though they have gradients: what is "
         f"smaller than a part in {NARROW.get(narrow, 512)} of a weight is rounded away",
         since=int(rounded.steps[0]),
+    )
+    argument.advice = (
+        f"Keep float32 weights: let torch.autocast compute in {narrow}, in place of a model that is in it."
     )
 
 

@@ -1,5 +1,7 @@
 """Steps that change nearly nothing, and gradients that are gone when the step is told."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -64,6 +66,7 @@ def test_weights_that_never_get_as_far_as_half_a_step_are_put_back(farthest, lea
     ))  # fmt: skip
     found = [cause for cause in causes if cause.code == "no_update"]
     assert any("something puts them back" in cause.evidence[0] for cause in found) == is_one
+    assert any("overwrites the weights" in cause.advice for cause in found) == is_one
 
 
 @pytest.mark.parametrize("puts_back", [True, False])
@@ -125,6 +128,7 @@ def test_gradients_that_are_zeroed_before_the_step_from_mid_training_on_are_used
     if is_one:
         assert cause.since_step == used
         assert "something sets them to zero in between" in cause.evidence[0]
+        assert f"from step {used} on, and call zero_grad() before the backward pass" in cause.advice
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -146,3 +150,32 @@ def test_a_step_before_the_backward_pass_has_no_gradients(first):
     assert ("no_update" in [cause.code for cause in causes]) == first
     if first:
         assert "the step comes before the backward pass" in causes[0].evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "advice"),
+    [
+        ("zeroed", "Call zero_grad() before the backward pass or after optimizer.step(), not between"),
+        ("put back", "Look for what overwrites the weights after steps, such as load_state_dict"),
+        ("of a copy", "Check that the optimizer holds the parameters of this model (not of a copy)"),
+    ],
+)
+def test_the_advice_fits_the_reason_why_weights_stay(fault, advice):
+    torch.manual_seed(0)
+    rows = torch.randn(256, 16)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0 if fault == "of a copy" else 1e-3)
+    first = copy.deepcopy(model.state_dict())
+    with stepscope.watch(model, optimizer) as session:
+        for step in range(100):
+            batch = torch.randint(256, (32,))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows[batch]), rows[batch, :4].argmax(1)).backward()
+            if fault == "zeroed":
+                optimizer.zero_grad()
+            optimizer.step()
+            if fault == "put back" and step % 5 == 4:
+                model.load_state_dict(first)
+        cause = next(one for one in session.report().causes if one.code == "no_update")
+
+    assert cause.advice.startswith(advice)
