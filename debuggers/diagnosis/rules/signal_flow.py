@@ -10,7 +10,7 @@ from debuggers.diagnosis.derived.rates import is_searched
 from debuggers.diagnosis.derived.relation import learnt_of_each
 from debuggers.diagnosis.derived.updates import SMALL_RATIO, UNDER_WAY, travelled
 from debuggers.diagnosis.evidence import Evidence
-from debuggers.diagnosis.progress import LITTLE, progress_of
+from debuggers.diagnosis.progress import LITTLE, Progress, progress_of
 from debuggers.diagnosis.series import Series
 
 DECAY = 1e-3
@@ -114,7 +114,40 @@ def vanishing_gradients(evidence: Evidence) -> Argument:
         "Use ReLU-like activations with He initialisation, normalisation layers, or residual connections; for "
         "recurrent networks LSTM or GRU."
     )
+    if argument.cause is not None and (name := _normalises_one_feature(evidence, sizes)):
+        argument.add(
+            0.0, f"{name} normalises over a single feature: the size of what enters it is lost, and gradients end there"
+        )
+        argument.advice = (
+            f"Take {name} out, or normalise over more than one feature: of a single one it loses the size, and no "
+            "gradient passes."
+        )
     return argument
+
+
+def _normalises_one_feature(evidence: Evidence, sizes: dict[str, float]) -> str:
+    """The layer that normalises each value by itself, where gradients end at it; "" where there is none.
+
+    ``sizes`` are the gradients of matrices by their names. Those of all that are called before it are tiny beside
+    what those behind it get.
+    """
+    kinds = {layer.name: layer.kind for layer in evidence.facts.layers}
+    places = {layer: place for place, layer in enumerate(evidence.facts.called or tuple(kinds))}
+    layers = {name: name.rpartition(".")[0] for name in sizes}
+    known = [(places[layers[name]], size) for name, size in sizes.items() if layers[name] in places and size >= 0]
+    for one in evidence.facts.parameters:
+        name, _, last = one.name.rpartition(".")
+        if (
+            last == "weight"
+            and kinds.get(name) in ("LayerNorm", "RMSNorm")
+            and set(one.shape) == {1}
+            and name in places
+        ):
+            before = [size for place, size in known if place < places[name]]
+            behind = [size for place, size in known if place > places[name]]
+            if before and behind and max(before) < DECAY * max(behind):
+                return name
+    return ""
 
 
 def _add_forgetting(argument: Argument, evidence: Evidence) -> bool:
@@ -211,6 +244,19 @@ def _add_growth_at_first(argument: Argument, evidence: Evidence) -> bool:
     return True
 
 
+def _course_of_a_failure(progress: Progress) -> str:
+    """What a loss does that ends far above its first value, or as NaN; it may be NaN without having risen before."""
+    first, highest, since = f"{progress.first:.3g}", f"{progress.highest:.3g}", progress.became_non_finite
+    if since is None:
+        return f"goes from {first} to {highest}"
+    rises = (
+        f"goes from {first} to {highest}"
+        if progress.highest > progress.first and highest != first
+        else f"is {first} at first"
+    )
+    return f"{rises} and becomes NaN or infinite at step {since}"
+
+
 def exploding_gradients(evidence: Evidence) -> Argument:
     """Gradients grow from the last layer to the first, or jump by orders of magnitude at single steps.
 
@@ -227,8 +273,8 @@ def exploding_gradients(evidence: Evidence) -> Argument:
     if began and progress is not None and progress.failed and len(norms) and norms.first > LARGE * _unit(evidence):
         argument.add(
             0.6,
-            f"the gradients' norm is {norms.first:.3g} at the first step, before any update, and the loss goes from "
-            f"{progress.first:.3g} to {progress.highest:.3g}",
+            f"the gradients' norm is {norms.first:.3g} at the first step, before any update, and the loss "
+            f"{_course_of_a_failure(progress)}",
             since=int(norms.steps[0]),
         )
     elif len(norms) >= 5:

@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 from made_evidence import STEPS, evidence
 
+import stepscope
 from debuggers.detectors.finding import Finding
+from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import BatchFacts, Facts, LayerFacts, LossFacts, ParameterFacts
 from debuggers.diagnosis.rules.diagnose import diagnose
-from debuggers.diagnosis.rules.signal_flow import exploding_gradients
+from debuggers.diagnosis.rules.signal_flow import exploding_gradients, vanishing_gradients
+from debuggers.diagnosis.series import Series
 
 BLOWN_UP = np.where(np.arange(STEPS) < 2, np.geomspace(150, 1e40, STEPS), np.nan)
 
@@ -193,3 +197,58 @@ def test_the_limit_that_is_proposed_is_one_of_norms_before_they_exploded(first, 
     found = evidence(facts=Facts(steps=STEPS), loss=np.full(STEPS, 2.3), **{"total_norm/gradients": norms})
     cause = exploding_gradients(found).cause
     assert limit in cause.advice
+
+
+@pytest.mark.parametrize(("losses", "course"), [
+    (np.r_[4.63e6, np.full(STEPS - 1, np.nan)], "is 4.63e+06 at first and becomes NaN or infinite at step 1"),
+    (np.r_[10, 10, 10, 900, np.full(STEPS - 4, np.nan)], "goes from 10 to 900 and becomes NaN or infinite at step 4"),
+    (np.r_[10, 10, 10, np.full(STEPS - 3, 900)], "goes from 10 to 900"),
+])  # fmt: skip
+def test_a_loss_of_exploded_gradients_is_told_as_it_went(losses, course):
+    found = evidence(facts=Facts(steps=STEPS), loss=losses, **{"total_norm/gradients": np.full(STEPS, 1e9)})
+
+    (told, *_) = exploding_gradients(found).cause.evidence
+    assert told.endswith(f"and the loss {course}")
+
+
+@pytest.mark.parametrize(("width", "is_named"), [(1, True), (2, False)])
+def test_a_layer_norm_over_one_feature_ends_gradients(width, is_named):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, width), torch.nn.LayerNorm(width),
+        torch.nn.Linear(width, 4),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    rows = torch.randn(256, 16)
+    targets = rows[:, :4].argmax(1)
+    with stepscope.watch(model, optimizer) as session:
+        for _ in range(100):
+            batch = torch.randint(256, (32,))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(rows[batch]), targets[batch]).backward()
+            optimizer.step()
+        found = {cause.code: cause for cause in session.report().causes}
+
+    assert ("vanishing_gradients" in found) is is_named
+    if is_named:
+        assert found["vanishing_gradients"].advice.startswith("Take 3 out, or normalise over more than one feature")
+        assert any("3 normalises over a single feature" in one for one in found["vanishing_gradients"].evidence)
+
+
+@pytest.mark.parametrize(("shape", "called", "is_named"), [
+    ((1,), ("0", "1", "2", "3"), True), ((8,), ("0", "1", "2", "3"), False), ((1,), ("1", "0", "2", "3"), False),
+])  # fmt: skip
+def test_only_a_norm_of_one_feature_at_which_gradients_end_is_named(shape, called, is_named):
+    """One beside the path of the gradients stands before all matrices or behind all of them."""
+    layers = ("Linear", "LayerNorm", "Linear", "Linear")
+    shapes = ((8, 8), shape, (8, 8), (8, 8))
+    facts = Facts(
+        steps=STEPS, called=called, layers=tuple(LayerFacts(name=str(n), kind=kind) for n, kind in enumerate(layers)),
+        parameters=tuple(ParameterFacts(name=f"{n}.weight", shape=one, std=0.2) for n, one in enumerate(shapes)),
+    )  # fmt: skip
+    sizes = {"0.weight": 1e-8, "2.weight": 1e-4, "3.weight": 1e-2}
+    tensors = {"gradient_rms": {name: Series(np.arange(STEPS), np.full(STEPS, one)) for name, one in sizes.items()}}
+    loss = Series(np.arange(STEPS), np.full(STEPS, 2.3))
+    cause = vanishing_gradients(Evidence(series={"loss": loss}, tensors=tensors, facts=facts)).cause
+
+    assert cause.advice.startswith("Take 1 out") is is_named
