@@ -21,6 +21,13 @@ def some_of(things: Sequence[object], most: int, *, joint: str = ", ") -> str:
     return joint.join(map(str, things[:most])) + rest
 
 
+def from_to(first: float, last: float) -> str:
+    """Returns such as "from 2.3 to 1.5", with as many digits from three on as tell the two apart, at most eight."""
+    texts = [[f"{value:.{digits}g}" for value in (first, last)] for digits in range(3, 9)]
+    before, after = next((one for one in texts if one[0] != one[1]), texts[0])
+    return f"from {before} to {after}"
+
+
 def are(count: int) -> str:
     """Returns the verb that goes with so many things."""
     return "is" if count == 1 else "are"

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from tracker_adapters.wording import from_to
 
 from debuggers.diagnosis.argument import MODERATE, STRONG, WEAK, Argument
 from debuggers.diagnosis.derived.initial_weights import fresh_weights
@@ -86,8 +87,8 @@ def learning_rate_too_low(evidence: Evidence) -> Argument:
     elif hardly_moved(evidence) and gains_nothing and not is_trial(evidence):
         argument.add(
             STRONG,
-            f"all updates together change weights by no more than {way:.1%} of their size, and the loss fell from "
-            f"{progress.first:.3g} to {progress.last:.3g}",
+            f"all updates together change weights by no more than {way:.1%} of their size, and the loss went "
+            f"{from_to(progress.first, progress.last)}",
             since=since,
         )
     elif typical < SMALL_RATIO:

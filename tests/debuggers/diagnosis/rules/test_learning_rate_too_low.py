@@ -212,3 +212,14 @@ def test_steps_at_the_lower_end_of_what_is_usual_may_be_too_small_where_the_loss
               "update_ratio": np.full(steps, ratio), "total_norm/gradients": alive}  # fmt: skip
     found = Evidence(series={name: Series(at, one) for name, one in values.items()}, facts=of_loss())
     assert ("learning_rate_too_low" in [cause.code for cause in diagnose(found)]) == is_one
+
+
+@pytest.mark.parametrize(("last", "text"), [(2.3035, "from 2.304 to 2.303"), (2.31, "from 2.3 to 2.31")])
+def test_a_loss_that_hardly_moves_is_told_in_digits_that_show_it(last, text):
+    found = evidence(
+        facts=of_loss(), loss=np.r_[np.full(3, 2.304 if last < 2.305 else 2.3), np.full(2 * STEPS - 3, last)],
+        update_ratio=np.full(2 * STEPS, 2e-4), **{"total_norm/gradients": np.full(2 * STEPS, 0.5)},
+    )  # fmt: skip
+    (cause,) = [one for one in diagnose(found) if one.code == "learning_rate_too_low"]
+
+    assert any(f"and the loss went {text}" in one for one in cause.evidence)
