@@ -42,6 +42,8 @@ def as_table(what: str, values: Any, rows: Sequence[str], columns: Any) -> tuple
         ArtifactError: When the shape does not fit the names of the rows and the columns.
     """
     table, places = as_floats(what, values), as_floats(f"{what}: steps", columns)
+    if table.shape == (0,) and not len(rows):  # a list of no rows cannot say how many columns they have
+        table = table.reshape(0, places.size)
     if table.shape != (len(rows), *places.shape) or places.ndim != 1:
         raise ArtifactError(
             f"{what}: values have shape {table.shape}; expected ({len(rows)}, {places.size}), "

@@ -132,20 +132,18 @@ class TerminalVisualizer:
             return _joined([*self._head(title), "no values"])
         finite = table[np.isfinite(table)]
         log = fits_logarithm(table)
-        room = self.height - 3 - bool(title)
-        chosen = np.unique(np.linspace(0, len(layers) - 1, min(len(layers), max(1, room))).astype(int)).tolist()
-        names = min(_NAMES, max(cells(str(layers[row])) for row in chosen), self.width // 2)
-        shown = pooled(table[chosen], self.width - names - 2)
-        notes = [non_finite_words(table), "log scale" if log else ""]
-        if len(chosen) < len(layers):
-            notes.append(f"{len(chosen)} of {len(layers)} layers")
         shades, mark = self._characters.shades, self._characters.mark
-        legend = "no finite values"
+        legend = ["no finite values"]
         if finite.size:
             low, high = float(finite.min()), float(finite.max())
-            legend = f"{shades[0]} = {number_text(low)}, {shades[-1]} = {number_text(high)}"
+            legend = [f"{shades[0]} = {number_text(low)}", f"{shades[-1]} = {number_text(high)}"]
         if finite.size < table.size:
-            legend += f", ? = NaN, {mark} = infinite"
+            legend += ["? = NaN", f"{mark} = infinite", *non_finite_words(table).split(", ")]
+        legend += ["log scale"] * log
+        tail, count = self._legend(legend, len(layers), self.height - 2 - bool(title))
+        chosen = np.unique(np.linspace(0, len(layers) - 1, count).astype(int)).tolist()
+        names = min(_NAMES, max(cells(str(layers[row])) for row in chosen), self.width // 2)
+        shown = pooled(table[chosen], self.width - names - 2)
         rows = []
         labels = told_apart([str(layers[row]) for row in chosen], names, self._characters.cut)
         for label, line in zip(labels, shown, strict=True):
@@ -159,7 +157,6 @@ class TerminalVisualizer:
             name = fitted(label, names, self._characters)
             rows.append(f"{name} {self._characters.wall}{''.join(text.tolist())}")
         scale = self._scale(names + 2, float(places[0]), float(places[-1]), shown.shape[1])
-        tail = self._head(", ".join([legend, *filter(None, notes)]))
         return _joined([*self._head(title), *rows, scale, *tail])
 
     def layer_table(self, layers: Mapping[str, Any], title: str = "") -> str:
@@ -221,6 +218,27 @@ class TerminalVisualizer:
         left, right = f"{first:.10g}", "" if first == last else f"{last:.10g}"
         blanks = max(1, width - len(left) - len(right)) if right else 0
         return f"{' ' * indent}{left}{' ' * blanks}{right}"[: self.width]
+
+    def _legend(self, parts: Sequence[str], layers: int, room: int) -> tuple[list[str], int]:
+        """The lines of a legend, and how many layers have a row in the rest of the room; it says if not all have."""
+        lines = 1
+        while True:
+            rows = min(layers, room - lines)
+            tail = self._in_lines([*parts, f"{rows} of {layers} layers"] if rows < layers else parts, room - 1)
+            if len(tail) <= lines:
+                return tail, rows
+            lines = len(tail)  # they take the place of rows, which is one more thing to say
+
+    def _in_lines(self, parts: Sequence[str], most: int) -> list[str]:
+        """The parts with commas between them, in as few lines as they fit into, and at most so many."""
+        lines = [parts[0]]
+        for part in parts[1:]:
+            joined = f"{lines[-1]}, {part}"
+            if cells(joined) <= self.width or len(lines) == most:
+                lines[-1] = joined
+            else:
+                lines.append(part)
+        return self._head(*lines)
 
     def _head(self, *texts: str) -> list[str]:
         """The texts that are not empty, a line each."""

@@ -16,6 +16,7 @@ from tracker_adapters.formats.file_names import safe_component
 from tracker_adapters.histograms.histogram import Histogram
 from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.values.plain import storable
+from tracker_adapters.wording import counted
 
 from debuggers.pictures import figures
 from debuggers.pictures.canvas import rendered
@@ -122,8 +123,13 @@ class Visualizer:
     def plot_attention(self, name: str, weights: Any, tokens: Sequence[str] | None = None) -> Any:
         """Draws attention weights (queries, keys); ``tokens`` names both where they are the same."""
         values = as_floats(name, weights)
-        if values.ndim != 2 or (tokens is not None and values.shape != (len(tokens), len(tokens))):
+        if values.ndim != 2:
             raise ArtifactError(f"{name}: attention has shape {values.shape}; expected (queries, keys), one head's")
+        if tokens is not None and values.shape != (len(tokens), len(tokens)):
+            raise ArtifactError(
+                f"{name}: {counted(len(tokens), 'tokens')} for attention of shape {values.shape}; expected as many as "
+                "queries and as keys, or no tokens where these differ"
+            )
         return self._map(
             f"{name}/attention", name, values, axes=("key", "query"), value="attention weight", names=tokens
         )

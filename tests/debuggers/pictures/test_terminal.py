@@ -93,6 +93,24 @@ def test_a_map_tells_nan_and_infinity_apart_and_names_its_scale():
     assert rows[-1] == ". = 1, @ = 5,000, ? = NaN, ! = infinite, 1 NaN, 1 +inf, log scale"
 
 
+@pytest.mark.parametrize(("height", "layers", "legend"), [
+    (10, 2, [". = 0, @ = 3, ? = NaN, ! = infinite", "2 NaN, 1 +inf, 1 -inf"]),
+    (6, 2, [". = 0, @ = 3, ? = NaN, ! = infinite", "2 NaN, 1 +inf, 1 -inf"]),
+    (6, 3, [". = 0, @ = 3, ? = NaN, ! = infinite", "2 NaN, 1 +inf, 1 -inf, 2 of 3 layers"]),
+])  # fmt: skip
+def test_a_narrow_map_has_its_whole_legend_in_lines_that_take_the_place_of_rows(height, layers, legend):
+    table = [[np.inf, -np.inf, np.nan, np.nan], *([[0, 1, 2, 3]] * (layers - 1))]
+    rows = TerminalVisualizer(40, height, unicode=False).heat_map(table, list("abc")[:layers], range(4)).split("\n")
+
+    assert rows[-2:] == legend
+    assert len(rows) == 5
+
+
+def test_a_map_without_layers_has_no_values():
+    assert TerminalVisualizer().heat_map([], [], [], "norm") == "norm\nno values"
+    assert TerminalVisualizer().heat_map([], [], [0, 1]) == "no values"
+
+
 def test_a_table_has_a_row_for_each_layer_and_counts_those_without_room():
     rows = (
         TerminalVisualizer(80, 6, unicode=True).layer_table({f"層{i}": np.arange(16) * i for i in range(9)}).split("\n")
@@ -133,6 +151,7 @@ def test_a_million_points_take_no_second():
         (lambda: TerminalVisualizer().ascii_histogram(["a"]), "histogram: got list"),
         (lambda: TerminalVisualizer().ascii_line_plot([1, 2], [1]), r"x has shape \(2,\) and y \(1,\)"),
         (lambda: TerminalVisualizer().heat_map([[1, 2]], ["a", "b"], [0, 1]), r"shape \(1, 2\); expected \(2, 2\)"),
+        (lambda: TerminalVisualizer().heat_map([], ["a"], []), r"shape \(0,\); expected \(1, 0\)"),
     ],
 )
 def test_wrong_arguments_are_named(call, message):

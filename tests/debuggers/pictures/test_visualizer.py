@@ -113,6 +113,12 @@ def test_the_users_settings_neither_change_nor_show(visualizer):
     assert figure.axes[0].xaxis.label.get_color() != "white"
 
 
+def test_a_map_without_layers_is_drawn_empty(visualizer):
+    visualizer.plot_layer_heat_map("norm", [], [], [])
+
+    assert visualizer.get_plot_names() == ["norm/heat_map"]
+
+
 @pytest.mark.slow
 def test_neither_pyplot_nor_torch_is_imported(tmp_path):
     code = (
@@ -132,6 +138,8 @@ def test_neither_pyplot_nor_torch_is_imported(tmp_path):
     [
         (lambda one: one.create_dashboard(["x"]), "there is no plot 'x'; nearest names: none, none is drawn"),
         (lambda one: one.plot_attention("x", np.ones(3)), r"shape \(3,\); expected \(queries, keys\)"),
+        (lambda one: one.plot_attention("x", np.eye(2), ["a"]), r"x: 1 token for attention of shape \(2, 2\)"),
+        (lambda one: one.plot_attention("x", np.ones((2, 3)), ["a", "b"]), r"2 tokens .* \(2, 3\); expected as many"),
         (lambda one: one.plot_activation_patterns("x", np.ones(3)), r"shape \(3,\); expected \(datapoints, units"),
         (lambda one: one.plot_histogram_ridge("x", [[1]], [1, 2]), "1 histograms and 2 steps"),
         (lambda one: one.plot_gradient_flow("x", [1], [1, 2]), r"x has shape \(1,\) and y \(2,\)"),
