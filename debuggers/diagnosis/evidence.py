@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tracker_adapters.wording import counted
+from tracker_adapters.wording import share_of
 
 from debuggers.detectors.finding import Finding
 from debuggers.diagnosis.facts import Facts
@@ -46,7 +46,7 @@ class Evidence:
         known = self.validation
         if not len(known) or len(known.finite):
             return ()
-        return (f"the validation loss was NaN or infinite at all {counted(len(known), 'validations')}",)
+        return (f"the validation loss was NaN or infinite at {share_of(len(known), len(known), 'validations')}",)
 
     @property
     def unchecked(self) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ def test_what_was_not_checked_is_known_while_a_training_goes_on(tmp_path):
         with stepscope.read_run(tmp_path / "run") as record:
             found = stored_evidence(record).unchecked
     assert "after 50 steps, 2 of 4 parameters are frozen (0.weight, 0.bias)" in found
-    assert "the validation loss was NaN or infinite at all 1 validation" in found
+    assert "the validation loss was NaN or infinite at the one validation" in found
     with stepscope.read_run(tmp_path / "run") as record:
         assert stored_evidence(record).unchecked == session.report().coverage.gaps
 
