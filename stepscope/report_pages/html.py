@@ -59,9 +59,9 @@ def _session(content: ReportContent, anchor: str) -> list[str]:
         *_section("Where the time goes", content.time),
         *_section("Architecture", content.architecture),
         "<h2>What was measured</h2>",
-        bullets(content.measured) or '<p class="soft">No report says so.</p>',
+        bullets(content.measured) or _untold(content),
         "<h2>What it cost</h2>",
-        bullets(content.cost) or '<p class="soft">No report says so.</p>',
+        bullets(content.cost) or _untold(content),
         "<h2>What was left out, or failed</h2>",
         bullets(content.left_out) or '<p class="soft">Nothing that is known.</p>',
     ]
@@ -71,6 +71,17 @@ def _session(content: ReportContent, anchor: str) -> list[str]:
             "</details>"
         )
     return body
+
+
+def _untold(content: ReportContent) -> str:
+    """Why something is not known that the report of a session tells."""
+    if not content.is_observed:
+        why = "No debug session has observed this training."
+    elif content.running:
+        why = "Not known yet: the session tells it when it ends."
+    else:
+        why = "Not known: the session ended without a report, as when the training is killed."
+    return f'<p class="soft">{why}</p>'
 
 
 def _section(head: str, texts: Sequence[str]) -> list[str]:

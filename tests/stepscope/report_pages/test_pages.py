@@ -108,6 +108,18 @@ def test_an_empty_report_says_that_nothing_is_known():
     assert empty.state == ""
     assert Tags(to_html(empty)).open == []
     assert "healthy" not in to_html(empty) + to_markdown(empty)
+    assert to_html(empty).count("No debug session has observed this training.") >= 2
+
+
+@pytest.mark.parametrize(
+    ("running", "why"),
+    [(True, "Not known yet: the session tells it when it ends."), (False, "the session ended without a report")],
+)
+def test_a_cost_that_no_report_tells_is_not_known(running, why):
+    untold = content(text="", running=running)
+
+    assert why in to_html(untold).partition("<h2>What it cost</h2>")[2]
+    assert why not in to_html(content())
 
 
 def test_areas_tell_what_was_found_what_was_measured_and_what_was_not():
