@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tracker_adapters.wording import counted
 
-from stepscope.report_pages.content import ReportContent
+from stepscope.report_pages.content import STATE_WORDS, ReportContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ AREAS = (
     ),
 )  # fmt: skip
 """A finding belongs to the first area one of whose words its kind contains."""
-_ELSEWHERE = "other"
+_ELSEWHERE, _NOT_MEASURED = "other", "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,13 @@ class AreaHealth:
     name: str
     state: str
     text: str
+
+    @property
+    def word(self) -> str:
+        """The state in words."""
+        if self.state:
+            return "ok" if self.state == "good" else STATE_WORDS[self.state]
+        return _NOT_MEASURED if self.text == _NOT_MEASURED else "noted"
 
 
 def health_by_area(content: ReportContent) -> Iterator[AreaHealth]:
@@ -101,7 +108,7 @@ def health_by_area(content: ReportContent) -> Iterator[AreaHealth]:
         elif noted:
             yield AreaHealth(name, "", f"noted: {noted}")
         elif name != _ELSEWHERE:
-            yield AreaHealth(name, "", "not measured")
+            yield AreaHealth(name, "", _NOT_MEASURED)
 
 
 def _home(kind: str) -> str:

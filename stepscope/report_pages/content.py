@@ -25,6 +25,7 @@ _PARTS = {
     TRAINING: "architecture",
     TIME: "time",
 }
+STATE_WORDS = {"good": "healthy", "warn": "warning", "bad": "problem"}
 _BARE = ("verdict", "time")
 """Parts whose lines stand without what they begin with."""
 
@@ -92,6 +93,11 @@ class ReportContent:
         if word == "critical" or any(finding.level == "error" for finding in problems):
             return "bad"
         return "warn" if self.causes or problems or word == "warning" else ""
+
+    @property
+    def state_word(self) -> str:
+        """The state in words."""
+        return STATE_WORDS.get(self.state) or ("no problem seen" if self.is_observed else "no verdict")
 
     @property
     def measured(self) -> list[str]:

@@ -20,7 +20,6 @@ _MOST_NAMES = 8
 _LONGEST_NAME, _LONGEST_TEXT = 120, 600
 _GLANCE = ("loss", "validation/loss", "total_norm/gradients", "learning_rate", "update_ratio", "accuracy")
 _MAPS = (("gradient_rms", "root mean square of the gradients"), ("parameter_update_ratio", "update ratio |Δw| / |w|"))
-_WORDS = {"good": "ok", "warn": "warning", "bad": "problem", "": "not measured"}
 
 
 def to_html(content: ReportContent) -> str:
@@ -34,7 +33,7 @@ def sessions_page(title: str, contents: Sequence[ReportContent]) -> str:
         return to_html(contents[0])
     rows = [
         f'<tr><td><a href="#session-{number}">{_title(content.title)}</a></td>'
-        f'<td class="{content.state or "soft"}">{_WORDS[content.state]}</td><td>{safe(content.verdict)}</td></tr>'
+        f'<td class="{content.state or "soft"}">{content.state_word}</td><td>{safe(content.verdict)}</td></tr>'
         for number, content in enumerate(contents, start=1)
     ]
     body = [f"<h1>{_title(title)}</h1>", "<table><tr><th>session</th><th>state</th><th>verdict</th></tr>", *rows]
@@ -151,7 +150,7 @@ def _areas(content: ReportContent, anchor: str) -> list[str]:
         text = safe(area.text)
         for title, link in links.items():
             text = text.replace(title, link)
-        state = f'<td class="{area.state or "soft"}">{_WORDS[area.state]}</td>'
+        state = f'<td class="{area.state or "soft"}">{area.word}</td>'
         rows.append(f"<tr><td>{safe(area.name)}</td>{state}<td>{text}</td></tr>")
     return ["<table><tr><th>area</th><th>state</th><th>why</th></tr>", *rows, "</table>"]
 

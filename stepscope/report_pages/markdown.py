@@ -13,7 +13,6 @@ from stepscope.report_pages.content import SHOWN, ReportContent
 _MOST_FINDINGS = 30
 _MOST_NAMES = 8
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$])")
-_STATES = {"good": "ok", "warn": "warning", "bad": "**problem**", "": "not measured"}
 
 
 def to_markdown(content: ReportContent) -> str:
@@ -29,7 +28,8 @@ def to_markdown(content: ReportContent) -> str:
         lines += ["No cause was found in what was measured.", ""]
     lines += ["## Health by area", "", "| area | state | why |", "| --- | --- | --- |"]
     lines += [
-        f"| {_safe(area.name)} | {_STATES[area.state]} | {_safe(area.text)} |" for area in health_by_area(content)
+        f"| {_safe(area.name)} | {'**problem**' if area.state == 'bad' else area.word} | {_safe(area.text)} |"
+        for area in health_by_area(content)
     ]
     lines += ["", *_findings(content)]
     for head, texts in (

@@ -10,7 +10,7 @@ from debuggers.detectors.finding import names_in
 from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from stepscope.diagnosing.stored_evidence import stored_name
-from stepscope.report_pages.areas import AREAS, health_by_area
+from stepscope.report_pages.areas import AREAS, AreaHealth, health_by_area
 from stepscope.report_pages.cause_signals import UNITS, pictures_of
 from stepscope.report_pages.content import ReportContent
 from stepscope.report_pages.stored_contents import stored_contents
@@ -102,7 +102,7 @@ def _session(content: ReportContent, record: RunRecord) -> dict[str, Any]:
         "steps": evidence.facts.steps,
         "last_step": evidence.facts.last_step,
         "causes": [_cause(cause, content, stored, known) for cause in content.causes],
-        "areas": [_area(one.name, one.state, one.text, content) for one in health_by_area(content)],
+        "areas": [_area(one, content) for one in health_by_area(content)],
         "glance": list(_shown(((name, [""]) for name in GLANCE if len(evidence[name])), content, stored)),
         "findings": [
             {key: getattr(one, key) for key in _FINDING} | _tensors(one.name, known) for one in findings[:MOST_FINDINGS]
@@ -149,10 +149,10 @@ def _shown(
         yield {"signal": signal, "unit": UNITS.get(signal, ""), "names": names, "tensors": tensors}
 
 
-def _area(name: str, state: str, text: str, content: ReportContent) -> dict[str, Any]:
-    codes = next((area.codes for area in AREAS if area.name == name), ())
+def _area(health: AreaHealth, content: ReportContent) -> dict[str, Any]:
+    codes = next((area.codes for area in AREAS if area.name == health.name), ())
     causes = [cause.code for cause in content.causes if cause.code in codes]
-    return {"name": name, "state": state, "text": text, "causes": causes}
+    return {"name": health.name, "state": health.state, "word": health.word, "text": health.text, "causes": causes}
 
 
 def _tensors(name: str, known: frozenset[str]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from debuggers.observed_training.invariants import INVARIANTS
 from stepscope.report_pages.areas import AREAS, health_by_area
 from stepscope.report_pages.cause_signals import SIGNALS, pictures_of
 from stepscope.report_pages.content import ReportContent
-from stepscope.report_pages.html import to_html
+from stepscope.report_pages.html import sessions_page, to_html
 from stepscope.report_pages.markdown import to_markdown
 
 HOSTILE = "<script>alert('1')</script>|`*\x1b[31m"
@@ -130,6 +130,25 @@ def test_areas_tell_what_was_found_what_was_measured_and_what_was_not():
     assert states["gradients"] == ("good", "nothing found in 20 measured values")
     assert states["time and memory"] == ("", "not measured")
     assert "other" not in states
+    noted = content(causes=(), evidence=Evidence(findings=(finding("slow_step", 3, "info"),)))
+    words = {area.name: area.word for area in health_by_area(noted)}
+    assert (words["time and memory"], words["gradients"]) == ("noted", "not measured")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("Verdict: healthy.", "healthy"),
+        ("Verdict: no problem in what was checked (score 0.99): a gap.", "no problem seen"),
+        ("", "no verdict"),
+    ],
+)
+def test_only_a_session_that_looked_at_nothing_is_without_a_verdict(text, word):
+    quiet = ReportContent(title="run (good)", text=text)
+    page = sessions_page("run", [content(title="run (bad)"), quiet])
+    table = page[: page.index("</table>")]
+    assert f">{word}</td>" in table and ">problem</td>" in table
+    assert "not measured" not in table
 
 
 def test_each_kind_of_finding_has_an_area():

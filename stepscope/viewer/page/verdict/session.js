@@ -8,7 +8,6 @@ import { timeline } from "./timeline.js";
 const SHOWN_CAUSES = 3;
 const SHOWN_NAMES = 8;
 const WORDS = /** @type {Record<string, string>} */ ({ good: "healthy", warn: "warning", bad: "problem" });
-const AREA_WORDS = /** @type {Record<string, string>} */ ({ good: "ok", warn: "warning", bad: "problem", "": "not measured" });
 const ADVICE = "with stepscope.watch(model, optimizer, run=run):\n    …  # the training loop, unchanged";
 
 /** The state of a session in a word. @param {any} found */
@@ -109,7 +108,7 @@ export class Session {
 
   areas() {
     const rows = this.found.areas.map((/** @type {any} */ area) => element("tr", null, element("th", { scope: "row" }, area.name),
-      element("td", null, element("span", { class: `state ${area.state || "unknown"}` }, AREA_WORDS[area.state])),
+      element("td", null, element("span", { class: `state ${area.state || "unknown"}` }, area.word)),
       element("td", null, area.text, ...area.causes.flatMap((/** @type {string} */ code) => [" ",
         element("button", { class: "to-cause", "aria-label": `show the cause ${code}`, click: () => this.show(code) }, "↑ cause")]))));
     return element("table", { class: "areas" }, element("tbody", null, ...rows));

@@ -41,7 +41,8 @@ def test_a_sick_run_has_a_cause_with_series_that_exist(tmp_path):
         for name in series["names"]
     ]
     assert shown and set(shown) <= names
-    assert {area["state"] for area in session["areas"]} >= {"bad", "good"}
+    words = {(area["state"], area["word"]) for area in session["areas"]}
+    assert words >= {("bad", "problem"), ("good", "ok")}
     assert [finding["step"] for finding in session["findings"]] == sorted(one["step"] for one in session["findings"])
     assert session["measured"] and session["cost"] and session["text"]
 
