@@ -1,9 +1,11 @@
 """The reports that sessions leave in a run as texts, and the verdict that each states."""
 
+import re
 from dataclasses import dataclass
 from typing import Self
 
 from tracker_adapters.artifacts import Text
+from tracker_adapters.terminal_text import in_one_line
 
 REPORT_NAME = "stepscope/report"
 """The name of a report, behind the scope of its session."""
@@ -13,6 +15,8 @@ NOTIFICATIONS = "notifications/"
 """How the names of texts begin, behind the scope of their session, that hold a finding as JSON for a webhook."""
 VERDICT = "Verdict: "
 """How the line of a report begins that says how the training is."""
+_WORST_FIRST = ("critical", "warning", "unknown", "no problem in what was checked", "healthy")
+_SCORE = re.compile(r"\(score ([\d.]+)\)")
 
 
 def page_name(attempt: int) -> str:
@@ -51,8 +55,30 @@ class Report:
             return None
         return cls(text.name.removesuffix(REPORT_NAME).rstrip("/"), verdict_line(text.text), text.text)
 
+    def described(self, told: dict[str, str]) -> str:
+        """Returns the description of a run with this report, in Markdown; empty where no report states a verdict.
+
+        It has the verdicts of the sessions with a scope, the worst first, and the whole report of one without.
+
+        Args:
+            told: What the run's earlier reports said, by their scopes; this one is added.
+        """
+        told[self.scope] = self.verdict if self.scope else self.text
+        verdicts = {scope: text if scope else verdict_line(text) for scope, text in told.items()}
+        worst_first = sorted((scope for scope in told if verdicts[scope]), key=lambda scope: _badness(verdicts[scope]))
+        lines = [f"{in_one_line(scope) or 'session without a scope'}: {verdicts[scope]}" for scope in worst_first]
+        report = told.get("", "")
+        return report if set(told) == {""} else "\n\n".join(filter(None, ["  \n".join(lines), report]))
+
 
 def verdict_line(report: str) -> str:
     """Returns the verdict that a report states, with its reasons; empty where there is none."""
     line = next((line for line in report.splitlines() if line.startswith(VERDICT)), "")
     return line.removeprefix(VERDICT).rstrip()
+
+
+def _badness(verdict: str) -> tuple[int, float]:
+    """What verdicts are sorted by, the worst first: how healthy, then the score."""
+    health = next((place for place, word in enumerate(_WORST_FIRST) if verdict.startswith(word)), len(_WORST_FIRST))
+    score = _SCORE.search(verdict)
+    return health, float(score[1]) if score else 1.0

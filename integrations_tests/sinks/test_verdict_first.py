@@ -4,12 +4,13 @@ import html
 from pathlib import Path
 
 import pytest
-from mlflow_delivery import client_of, the_run, with_database
+from mlflow_delivery import client_of, opened, the_run, with_database
 from mlflow_delivery import deliver as deliver_to_mlflow
 from readback_tensorboard import read_back
 from readback_wandb import history, run_folders
 from tracker_adapters.artifacts import Scalar, Text
 from tracker_adapters.batch import Batch
+from tracker_adapters.reports import Report
 from tracker_adapters.sinks.mlflow import MLflowSink
 from tracker_adapters.sinks.wandb import WandbSink
 from wandb_runs import carried
@@ -37,12 +38,38 @@ def test_mlflow_shows_the_last_report_as_description_and_the_verdict_as_a_column
     assert tags["stepscope.verdict"] == VERDICT
 
 
-def test_a_report_of_a_scope_is_no_description(tmp_path):
+def test_mlflow_describes_a_run_of_several_sessions_by_their_verdicts_the_worst_first(tmp_path):
     options = with_database(MLflowSink.resolve({}, tmp_path / "exp1"))
-    deliver_to_mlflow(options, reports(scope="D/"))
+    token = deliver_to_mlflow(options, reports(scope="D/"))
+    assert the_run(options).data.tags["mlflow.note.content"] == f"D: {VERDICT}"
+    # Another process goes on after the first session.
+    sink = opened(options, token)
+    sink.write(Batch.of([Text(name="A/stepscope/report", text="Verdict: healthy.", step=2)], first_seq=4))
+    sink.close()
     tags = the_run(options).data.tags
-    assert "mlflow.note.content" not in tags
-    assert tags["stepscope.verdict.D"] == VERDICT
+    assert tags["mlflow.note.content"] == f"D: {VERDICT}  \nA: healthy."
+    assert (tags["stepscope.verdict.D"], tags["stepscope.verdict.A"]) == (VERDICT, "healthy.")
+
+
+def test_a_description_has_the_worst_verdict_first_and_the_whole_report_of_a_session_without_a_scope():
+    said = {
+        "fine": "healthy.",
+        "bad": "warning (score 0.55).",
+        "": "critical.",
+        "worse": "warning (score 0.20).",
+        "part": "no problem in what was checked (score 0.99): a gap.",
+        "off": "",
+    }
+    told = {}
+    for scope, verdict in said.items():
+        name = f"{scope}/stepscope/report".lstrip("/")
+        text = f"Verdict: {verdict}\nSteps: 3." if verdict else "Steps: 3."
+        description = Report.of(Text(name=name, text=text, step=1)).described(told)
+    verdicts, _, report = description.partition("\n\n")
+    shown = ["session without a scope", "worse", "bad", "part", "fine"]
+    assert [line.partition(": ")[0] for line in verdicts.split("  \n")] == shown
+    assert report == "Verdict: critical.\nSteps: 3."
+    assert Report.of(Text(name="D/stepscope/report", text="Steps: 3.", step=1)).described({}) == ""
 
 
 def test_the_description_of_a_run_that_is_somebody_elses_stays(tmp_path):
@@ -65,6 +92,16 @@ def test_wandb_has_the_report_as_notes_and_the_verdict_in_its_summary(server_of_
     assert run.about["notes"] == REPORT
     assert run.about["tags"] == ["t1", "a"]
     assert run.summary["stepscope/verdict"] == VERDICT
+
+
+def test_wandb_has_the_verdicts_of_several_sessions_as_notes_also_after_a_restart(server_of_wandb, tmp_path):
+    options = WandbSink.resolve({"project": "p"}, tmp_path / "run")
+    token = carried(options, Batch.of([Text(name="A/stepscope/report", text="Verdict: healthy.", step=0)]), status=None)
+    carried(options, Batch.of(reports(scope="D/"), first_seq=2), token)
+    assert "Finished syncing" in server_of_wandb.sync(Path(options["target"], "wandb"))
+    (run,) = server_of_wandb.runs.values()
+    assert run.about["notes"] == f"D: {VERDICT}  \nA: healthy."
+    assert run.summary["D/stepscope/verdict"] == VERDICT
 
 
 def test_alerts_say_in_each_tracker_how_to_see_the_run(tmp_path):

@@ -29,7 +29,8 @@ class _State:
     """What travels in the token.
 
     ``root`` is the first MLflow run, ``run_id`` the one in use (a child after a rewind); ``owned`` are those
-    that we made and will end. ``index_part`` and ``index_size`` say where the index ends. ``alerts`` counts by name.
+    that we made and will end. ``index_part`` and ``index_size`` say where the index ends. ``alerts`` counts by name;
+    ``reports`` is what the description was made of, by scope.
     """
 
     root: str = ""
@@ -40,6 +41,7 @@ class _State:
     index_size: int = 0
     end_ms: int = 0
     alerts: dict[str, int] = field(default_factory=dict)
+    reports: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -187,7 +189,7 @@ class MLflowSink:
             run = self._runs.child_for(state.run_id, batch.attempt)
             state.run_id = str(run.info.run_id)
             state.owned.append(state.run_id)
-            state.alerts = {}
+            state.alerts, state.reports = {}, {}
             state.index_part = state.index_size = 0
             self._use_run(run)
 
@@ -204,14 +206,15 @@ class MLflowSink:
         return tags
 
     def _report_tags(self, report: Report) -> dict[str, str]:
-        """The verdict as a tag, which is a column of MLflow's table, and the report as the run's description.
+        """The verdict as a tag, which is a column of MLflow's table, and the reports as the run's description.
 
         A description that somebody else wrote stays.
         """
         name = "stepscope.verdict" + (f".{report.scope}" if report.scope else "")
         tags = {metric_key(name): shortened(report.verdict, MAX_TAG_LENGTH)} if report.verdict else {}
-        if not report.scope and self._state.run_id in self._state.owned:
-            tags["mlflow.note.content"] = shortened(report.text, MAX_TAG_LENGTH)
+        description = report.described(self._state.reports)
+        if description and self._state.run_id in self._state.owned:
+            tags["mlflow.note.content"] = shortened(description, MAX_TAG_LENGTH)
         return tags
 
 

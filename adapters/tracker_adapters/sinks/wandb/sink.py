@@ -95,6 +95,7 @@ class WandbSink:
         self._keys = Keys()
         self._steps = LastSteps()
         self._attempt = 0
+        self._reports: dict[str, str] = {}  # what the notes are made of, by scope
         self._folders: list[str] = []
         """The names of the folders that show the run up to the last token."""
         self._info: RunInfo
@@ -162,8 +163,8 @@ class WandbSink:
                 for row in artifact_rows(artifact, self._keys, self.view_command):
                     run.row(row)
                 report = Report.of(artifact) if isinstance(artifact, Text) else None
-                if report is not None and not report.scope:
-                    run.note(report.text)
+                if report is not None and (notes := report.described(self._reports)):
+                    run.note(notes)
         self._steps.follow(batch)
         return {"missing_file": missing} if missing else {}
 
@@ -181,6 +182,7 @@ class WandbSink:
             "attempt": self._attempt,
             "owners": self._keys.owners,
             "last_steps": self._steps.by_kind,
+            "reports": self._reports,
         }
         return _packed(state)
 
@@ -232,7 +234,7 @@ class WandbSink:
             run_id = at["run_id"] if self._run is None else self._run.id
             self.finish("failed")
             self.close()
-            self._steps = LastSteps()
+            self._steps, self._reports = LastSteps(), {}
             notes = f"Attempt {batch.attempt} of {self._base}, which went back to an earlier step."
             return self._begin(folders.attempt_id(self._base, run_id, batch.attempt), notes)
         if at:
@@ -257,7 +259,7 @@ class WandbSink:
             raise StartOver(f"the folder {position['folder']} of the W&B run {run_id} is gone or superseded")
         self._keys = Keys(state["owners"])
         self._steps = LastSteps(state["last_steps"])
-        self._attempt = state["attempt"]
+        self._attempt, self._reports = state["attempt"], state.get("reports", {})
         if self._by_sdk:
             if last.noted().get("closed_at") != position or any(f.path.name not in state["folders"] for f in mine):
                 raise StartOver(f"the W&B run in {last.path} was not closed at the last stored position")
