@@ -58,7 +58,7 @@ def _row(folder: Path) -> list[str]:
     try:
         with read_run(folder) as record:
             last = last_step((info.name, info.last_step) for info in record.names("all"))
-            verdicts = {verdict_in(report.text) for report in stored_reports(record)} - {""}
+            verdicts = {report.marked(verdict_in(report.text)) for report in stored_reports(record)} - {""}
             status, told = record.info.status, [*sorted(verdicts), *record.damage()]
         return [shown, status, "" if last is None else str(last), "; ".join(told), _size(folder)]
     except (StepscopeError, OSError, sqlite3.Error) as error:  # one that is damaged must not hide the others

@@ -13,6 +13,11 @@ from stepscope.diagnosing.stored_reports import earlier_sessions, stored_reports
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
 
+_EARLIER = (
+    "The last session has stored no report: it was killed, or is not over, and stepscope diagnose names its causes. "
+    "This is the report of an earlier session, until step {step:,}:"
+)
+
 
 @click.command(
     "report",
@@ -27,7 +32,8 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
     """Print the report of each RUN: findings, verdict and coverage.
 
     A report is stored when a session ends. With several ranks, the report of the first one is shown, and those with a
-    different verdict. Two runs are also compared, scope by scope: what differs, and from which step on. RUN is a run's
+    different verdict. If the last session of a run has stored none, that of an earlier one is shown, which is said.
+    Two runs are also compared, scope by scope: what differs, and from which step on. RUN is a run's
     folder or URL, a folder that contains runs, or a pattern.
     """
     from stepscope.runs.opening import read_run
@@ -47,8 +53,11 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
             say_damage(record)
         for report, sessions in zip(reports, earlier, strict=True):
             title = f"{short_path(folder)}{f' ({report.title})' if report.title else ''}"
+            text = report.text
+            if not report.is_last:
+                text, sessions = f"{_EARLIER.format(step=report.step)}\n{text}", sessions[:-1]
             is_one = len(folders) == len(reports) == 1 and not report.rank
-            echo_prose("\n".join([report.text if is_one else f"{title}\n{report.text}", *sessions]))
+            echo_prose("\n".join([text if is_one else f"{title}\n{text}", *sessions]))
             shown += 1
         if reports and where:
             echo(where)

@@ -8,7 +8,7 @@ from tracker_adapters.reports import REPORT_NAME, is_report_name, verdict_line
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.diagnosis.facts import FACTS_NAME
-from stepscope.diagnosing.stored_evidence import scoped, texts_of
+from stepscope.diagnosing.stored_evidence import last_text, scoped, texts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +20,25 @@ class StoredReport:
         rank: Whose it is.
         text: Its lines.
         time_ns: When it was stored.
+        step: The last one of its session.
+        is_last: Whether it is that of the scope's last session, which has left none where it was killed or goes on.
     """
 
     scope: str
     rank: int
     text: str
     time_ns: int
+    step: int
+    is_last: bool
 
     @property
     def title(self) -> str:
         """What tells it from the run's other reports; empty for the first rank without a scope."""
         return ", ".join(part for part in (self.scope, f"rank {self.rank}" if self.rank else "") if part)
+
+    def marked(self, verdict: str) -> str:
+        """Returns a verdict of the report as one of the run, marked where a later session has not told its own."""
+        return verdict if self.is_last or not verdict else f"earlier session: {verdict}"
 
 
 def stored_reports(record: RunRecord) -> list[StoredReport]:
@@ -47,7 +55,10 @@ def stored_reports(record: RunRecord) -> list[StoredReport]:
                 # A resumed run may end at an earlier step than the attempt before, whose report is still there.
                 last = max(record.texts(info.name, rank), key=lambda text: text.time_ns)
                 text = last.text.replace("  \n", "\n")  # in the store two spaces break a line, as in Markdown
-                report = StoredReport(info.name.removesuffix(REPORT_NAME).rstrip("/"), rank, text, last.time_ns)
+                scope = info.name.removesuffix(REPORT_NAME).rstrip("/")
+                facts = last_text(record, scoped(FACTS_NAME, scope), rank)
+                is_last = facts is None or last.time_ns >= facts.time_ns
+                report = StoredReport(scope, rank, text, last.time_ns, last.step, is_last)
                 found.setdefault((report.scope, verdict_line(text)), report)
     return sorted(found.values(), key=lambda report: (report.scope, report.rank))
 

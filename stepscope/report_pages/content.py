@@ -40,6 +40,7 @@ class ReportContent:
         causes: Most likely first.
         evidence: What they are argued from.
         notes: What else is to be said of the run, such as that it was killed.
+        earlier: How earlier sessions of the same scope ended, a sentence each.
         scope: Of the session; often empty.
         rank: Whose evidence it is.
         running: Whether the training goes on: then all that is said holds so far.
@@ -52,6 +53,7 @@ class ReportContent:
     causes: tuple[Cause, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
     notes: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
     scope: str = ""
     rank: int = 0
     running: bool = False

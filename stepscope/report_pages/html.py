@@ -49,6 +49,7 @@ def _session(content: ReportContent, anchor: str) -> list[str]:
     body = [
         f"<h1>{_title(content.title)}</h1>",
         f'<div class="card verdict {content.state}"><p><b>Verdict:</b> {safe(content.verdict)}</p></div>',
+        *(f'<p class="soft">{safe(line)}</p>' for line in content.earlier),
         *_causes(content, anchor),
         "<h2>The training at a glance</h2>",
         *_glance(content),

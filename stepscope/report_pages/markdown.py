@@ -18,6 +18,8 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$])")
 def to_markdown(content: ReportContent) -> str:
     """Returns a report as Markdown with tables (GitHub's); what stands in names and messages is escaped."""
     lines = [f"# {_safe(content.title)}", "", f"**Verdict:** {_safe(content.verdict)}", ""]
+    for line in content.earlier:
+        lines += [_safe(line), ""]
     if content.causes:
         lines += ["## Most likely causes", ""]
         for number, cause in enumerate(content.causes[:SHOWN], start=1):

@@ -2,10 +2,9 @@
 
 from tracker_adapters.store.reading.record import RunRecord
 
-from debuggers.diagnosis.facts import FACTS_NAME
 from debuggers.diagnosis.rules.diagnose import diagnose
-from stepscope.diagnosing.stored_evidence import last_text, scopes, stored_evidence
-from stepscope.diagnosing.stored_reports import StoredReport, stored_reports
+from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+from stepscope.diagnosing.stored_reports import StoredReport, earlier_sessions, stored_reports
 from stepscope.report_pages.content import ReportContent
 
 _MOST_RANKS = 8
@@ -46,15 +45,13 @@ def _content(record: RunRecord, report: StoredReport | None, scope: str, rank: i
         "running": "The training is running still.",
         "failed": "The run ended without success: it failed, or was killed.",
     }
-    last = last_text(record, f"{scope}/{FACTS_NAME}" if scope else FACTS_NAME, rank)
-    # A session that was resumed, or killed, leaves facts behind the report of the one before.
-    holds = report is not None and (last is None or report.time_ns >= last.time_ns)
     return ReportContent(
         title=f"{record.path.name}{f' ({parts})' if parts else ''}",
-        text=report.text if report is not None and holds else "",
+        text=report.text if report is not None and report.is_last else "",
         causes=diagnose(evidence),
         evidence=evidence,
         notes=tuple(filter(None, [ended.get(info.status)])),
+        earlier=tuple(earlier_sessions(record, scope, rank)),
         scope=scope,
         rank=rank,
         running=info.status == "running",

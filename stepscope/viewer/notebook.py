@@ -50,11 +50,13 @@ def run_card(run_folder: Path) -> str:
         charts = [
             line_chart(name, {name: (series[name].steps, series[name].values)}) for name in chosen if name in series
         ]
-        verdicts = [ReportContent(title="", text=report.text) for report in stored_reports(record)]
+        verdicts = [(report, ReportContent(title="", text=report.text)) for report in stored_reports(record)]
     kinds = sorted({one.kind for one in names})
     counts = ", ".join(f"{sum(one.count for one in names if one.kind == kind):,} {kind}s" for kind in kinds)
     told = "".join(
-        f'<div class="card verdict {one.state}"><p><b>Verdict:</b> {safe(one.verdict)}</p></div>' for one in verdicts
+        f'<div class="card verdict {one.state if report.is_last else ""}"><p><b>Verdict:</b> '
+        f"{safe(report.marked(one.verdict))}</p></div>"
+        for report, one in verdicts
     )
     body = (
         f'<h2>{safe(info.name)} <span class="soft">{info.status}</span></h2>{told}'

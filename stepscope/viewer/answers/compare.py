@@ -72,7 +72,10 @@ def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict
     scalars = {info.name: info for info in names if info.kind == "scalar"}
     chosen = [name for name in wanted if name in scalars] if wanted else metrics_first(scalars, MOST_METRICS)
     ended_ns = manifest.ended_ns
-    reports = [ReportContent(title="", text=report.text) for report in stored_reports(record)]
+    stored = stored_reports(record)
+    reports = [ReportContent(title="", text=report.text) for report in stored]
+    verdicts = (report.marked(content.verdict) for report, content in zip(stored, reports, strict=True))
+    states = {content.state for report, content in zip(stored, reports, strict=True) if report.is_last}
     return {
         "name": manifest.info.name,
         "status": manifest.info.status,
@@ -80,8 +83,8 @@ def compared(record: RunRecord, wanted: Sequence[str], at: float | None) -> dict
         "created_ms": manifest.info.created_ns / 1e6,
         "seconds": None if ended_ns is None else (ended_ns - manifest.info.created_ns) / 1e9,
         "config": manifest.info.flat_config(),
-        "verdict": "; ".join(report.verdict for report in reports),
-        "state": next((state for state in ("bad", "warn", "good") if state in {one.state for one in reports}), ""),
+        "verdict": "; ".join(verdicts),
+        "state": next((state for state in ("bad", "warn", "good") if state in states), ""),
         "last_step": last_step((info.name, info.last_step) for info in names),
         "metrics": _metrics(record, [scalars[name] for name in chosen], at),
         "names": by_weight(scalars)[:MOST_NAMES],

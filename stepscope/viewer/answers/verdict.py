@@ -99,6 +99,7 @@ def _session(content: ReportContent, record: RunRecord) -> dict[str, Any]:
         "observed": content.is_observed,
         "state": content.state,
         "verdict": content.verdict,
+        "earlier": content.earlier,
         "steps": evidence.facts.steps,
         "last_step": evidence.facts.last_step,
         "causes": [_cause(cause, content, stored, known) for cause in content.causes],

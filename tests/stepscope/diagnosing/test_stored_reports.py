@@ -1,6 +1,11 @@
 """The verdict that is shown of a run is that of its latest attempt, and of every rank that says another thing."""
 
+import html
 import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +14,11 @@ from click.testing import CliRunner
 import stepscope
 from stepscope.cli import main
 from stepscope.diagnosing.stored_reports import earlier_sessions, stored_reports, verdict_in
+from stepscope.report_pages.html import to_html
+from stepscope.report_pages.markdown import to_markdown
+from stepscope.report_pages.stored_contents import stored_contents
+from stepscope.viewer.answers.compare import compared
+from stepscope.viewer.notebook import run_card
 
 SOUND, SICK = "healthy (score 1.00)", "critical"
 
@@ -116,3 +126,48 @@ def test_sessions_before_the_last_one_are_named_with_their_verdicts(tmp_path):
     for command in ("diagnose", "report"):
         printed = CliRunner().invoke(main, [command, str(tmp_path / "run")]).output
         assert " ".join(earlier) in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_verdict_of_an_earlier_session_is_not_shown_as_that_of_the_run(tmp_path, killed):
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run, sick=True, steps=5)
+    script = f"""
+import os, signal, sys, torch, stepscope
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_stored_reports import train
+with stepscope.open_run({str(tmp_path / "run")!r}, sinks=[], resume=True) as run:
+    if not {killed}:
+        train(run)
+        sys.exit()
+    model = torch.nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    session = stepscope.watch(model, optimizer, run=run)
+    for _ in range(20):
+        optimizer.zero_grad()
+        model(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+    run.flush_store()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == (-signal.SIGKILL if killed else 0), done.stderr
+
+    def printed(*arguments):
+        return " ".join(CliRunner().invoke(main, [*map(str, arguments)]).output.split())
+
+    with stepscope.read_run(tmp_path / "run") as record:
+        (report,) = stored_reports(record)
+        (content,) = stored_contents(record)
+        row = compared(record, [], None)
+    assert report.is_last is not killed
+    assert [line.partition(":")[0] for line in content.earlier] == ["An earlier session, until step 4"]
+    assert content.earlier[0] in html.unescape(to_html(content)) and "An earlier session" in to_markdown(content)
+    assert row["verdict"].startswith("earlier session: critical" if killed else "healthy")
+    assert row["state"] == ("" if killed else "good")
+    assert ("earlier session: critical" in run_card(tmp_path / "run")) is killed
+    assert ("earlier session: critical" in printed("ls", tmp_path)) is killed
+    told = printed("report", tmp_path / "run")
+    assert told.startswith("The last session has stored no report" if killed else "Verdict: healthy")
+    assert ("report of an earlier session, until step 4: Verdict: critical" in told) is killed
+    assert ("An earlier session, until step 4: critical" in told) is not killed

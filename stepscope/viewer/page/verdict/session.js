@@ -43,7 +43,7 @@ export class Session {
       element("div", { class: `says ${found.state || "unknown"}` },
         named && element("h3", null, parts || "session without a scope"),
         element("p", { class: "verdict" }, stateOf(found), " ", sentence(found.verdict)),
-        ...found.measured.map((/** @type {string} */ line) => element("p", { class: "note" }, line)),
+        ...[...found.earlier, ...found.measured].map((/** @type {string} */ line) => element("p", { class: "note" }, line)),
         found.state !== "good" && found.observed && element("p", { class: "note" }, "What was not measured is never called healthy.")),
       !found.observed && this.howTo(),
       ...this.causes(),
