@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 import click
+from tracker_adapters.store.reading.record import RunRecord
 from tracker_adapters.values.plain import json_values
 from tracker_adapters.wording import counted
 
+from debuggers.diagnosis.evidence import Evidence
 from stepscope.commands.common import echo, echo_prose, one_line_errors, say_damage
 from stepscope.runs.folders import find_runs
 from stepscope.runs.places import short_path
@@ -35,13 +37,14 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
     for folder in folders:
         with read_run(folder) as record:
             found = {scope: stored_evidence(record, scope) for scope in scopes(record)}
+            gaps = {scope: _gaps(record, scope, evidence) for scope, evidence in found.items()}
             earlier = {scope: earlier_sessions(record, scope) for scope in found}
             say_damage(record)
             status = record.info.status
         for scope, evidence in found.items():
             causes = diagnose(evidence)
             unlearnt = () if causes else nothing_learnt(evidence)
-            gaps = (*evidence.unchecked, *(one for one in unlearnt if one not in evidence.facts.gaps))
+            left_out = [*gaps[scope], *(one for one in unlearnt if one not in evidence.facts.gaps)]
             if as_json:
                 line: dict[str, Any] = {
                     "run": str(folder),
@@ -49,7 +52,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
                     "status": status,
                     "error": evidence.facts.error,
                     "causes": [one.to_dict() for one in causes],
-                    "gaps": list(gaps),
+                    "gaps": left_out,
                     "earlier_sessions": earlier[scope],
                 }
                 echo(json.dumps(json_values(line), allow_nan=False))
@@ -64,10 +67,26 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             )
             if end := _end(status, evidence.facts.error):
                 echo_prose(end)
-            for gap in gaps if evidence.facts.model else (_UNOBSERVED,):
+            for gap in left_out if evidence.facts.model else (_UNOBSERVED,):
                 echo_prose(f"Not checked: {gap}")
             for session in earlier[scope]:
                 echo_prose(session)
+
+
+def _gaps(record: RunRecord, scope: str, evidence: Evidence) -> tuple[str, ...]:
+    """What was not checked; a session without a report, as one that was killed, may not have stored it."""
+    from stepscope.diagnosing.stored_evidence import measured_steps
+    from stepscope.diagnosing.stored_reports import stored_reports
+    from stepscope.report_pages.content import ReportContent
+
+    reports = [report for report in stored_reports(record) if report.scope == scope]
+    if any(report.is_last and report.rank == record.lowest_rank for report in reports):
+        return evidence.unchecked
+    content = ReportContent(title=scope, evidence=evidence, measured_steps=measured_steps(record, scope))
+    if not content.gaps:
+        return evidence.unchecked
+    # What was stored of it is older than what the series show.
+    return content.gaps, *(gap for gap in evidence.unchecked if "individual parameters were measured" not in gap)
 
 
 def _end(status: str, error: str) -> str:

@@ -111,6 +111,27 @@ def _last_session(record: RunRecord, prefix: str, rank: int, facts: Facts) -> _S
     return _Since(first if first > 0 and any(text.step == first for text in texts) else 0, before_ns)
 
 
+def measured_steps(record: RunRecord, scope: str = "", rank: int | None = None) -> tuple[int, int] | None:
+    """Returns at how many steps the norm of a single gradient was recorded, and the last of them; None for never.
+
+    Of several sessions that came one after the other, it is that of the last, where its first step is known.
+    """
+    rank = record.lowest_rank if rank is None else rank
+    prefix = f"{scope}/" if scope else ""
+    since = _last_session(record, prefix, rank, _facts(record, prefix, rank)[0])
+    start = f"{prefix}gradient_norm/"
+    scalars = [info for info in record.names(rank) if info.kind == "scalar" and info.name.startswith(start)]
+    found = [info for info in scalars if info.last_step >= since.step]
+    if not found:
+        return None
+    most, last = max(found, key=lambda info: info.count), max(info.last_step for info in found)
+    if since == (0, 0):
+        return most.count, last
+    stored = record.many_scalars([most.name], rank)[most.name]
+    steps = stored.steps[(stored.steps >= since.step) & (stored.times_ns >= since.time_ns)]
+    return len(set(steps.tolist())), last
+
+
 def last_text(record: RunRecord, name: str, rank: int) -> Text | None:
     """Returns the newest text of a name; None where there is none that can be read."""
     return max(texts_of(record, name, rank), key=lambda text: text.time_ns, default=None)

@@ -8,6 +8,7 @@ from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.data_waiting import data_waiting
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
+from stepscope.report_pages.stored_architecture import architecture_lines
 from stepscope.report_pages.waiting_line import waiting_line
 
 SHOWN = 3
@@ -79,11 +80,11 @@ class ReportContent:
         steps = f"{self.evidence.facts.steps:,} steps{' so far' if self.running else ''}"
         if self.causes:
             likely = [cause.title for cause in self.causes if cause.is_likely]
-            gaps = f"; {self._gaps}" if self._gaps else ""
+            gaps = f"; {self.gaps}" if self.gaps else ""
             return f"problems in {steps}: {', '.join(likely[:SHOWN])}{gaps}."
         found = counted(len(self.evidence.findings), "findings") if self.evidence.findings else ""
         why = "the training is running still" if self.running else "no report was stored"
-        return f"no cause found in {steps}; {', '.join(filter(None, [why, found, self._gaps]))}."
+        return f"no cause found in {steps}; {', '.join(filter(None, [why, found, self.gaps]))}."
 
     @property
     def state(self) -> str:
@@ -135,7 +136,7 @@ class ReportContent:
         return [f"{told}, the last at step {last:,}, {ago}."]
 
     @property
-    def _gaps(self) -> str:
+    def gaps(self) -> str:
         """At how many of the steps individual parameters were measured, unless at all; and when last, if long ago."""
         if self.measured_steps is None:
             return ""
@@ -169,8 +170,13 @@ class ReportContent:
 
     @property
     def architecture(self) -> list[str]:
-        """What the model is made of, and how its training goes by what the loop recorded, in sentences."""
-        return [line.removeprefix(ARCHITECTURE) for line in self._lines("architecture")]
+        """What the model is made of, and how its training goes by what the loop recorded, in sentences.
+
+        Without a report, what the facts say of the model.
+        """
+        if self.text:
+            return [line.removeprefix(ARCHITECTURE) for line in self._lines("architecture")]
+        return list(architecture_lines(self.evidence.facts))
 
     @property
     def time(self) -> list[str]:

@@ -3,7 +3,7 @@
 from tracker_adapters.store.reading.record import RunRecord
 
 from debuggers.diagnosis.rules.diagnose import diagnose
-from stepscope.diagnosing.stored_evidence import scopes, stored_evidence
+from stepscope.diagnosing.stored_evidence import measured_steps, scopes, stored_evidence
 from stepscope.diagnosing.stored_reports import StoredReport, earlier_sessions, stored_reports
 from stepscope.report_pages.content import ReportContent
 
@@ -55,14 +55,5 @@ def _content(record: RunRecord, report: StoredReport | None, scope: str, rank: i
         scope=scope,
         rank=rank,
         running=info.status == "running",
-        measured_steps=_measured_steps(record, scope, rank),
+        measured_steps=measured_steps(record, scope, rank),
     )
-
-
-def _measured_steps(record: RunRecord, scope: str, rank: int) -> tuple[int, int] | None:
-    """At how many steps the norm of a single gradient was recorded, and the last of them; None for never."""
-    start = f"{scope}/gradient_norm/" if scope else "gradient_norm/"
-    found = [info for info in record.names(rank) if info.kind == "scalar" and info.name.startswith(start)]
-    if not found:
-        return None
-    return max(info.count for info in found), max(info.last_step for info in found)

@@ -1,11 +1,15 @@
 """A run's page has all of its sessions: of every scope, and of ranks that say another thing."""
 
+import json
+
 import pytest
 import torch
 from click.testing import CliRunner
 
 import stepscope
+from debuggers.diagnosis.facts import Facts, ParameterFacts
 from stepscope.cli import main
+from stepscope.report_pages.stored_architecture import architecture_lines
 from stepscope.report_pages.stored_contents import stored_contents
 
 
@@ -132,3 +136,41 @@ def test_a_name_or_pattern_that_matches_no_run_is_told_the_nearest_in_one_line(t
 
     assert done.exit_code == 2 and len(done.output.splitlines()) == 1
     assert f"{given} is not a folder (nearest: {tmp_path / 'digits'}); expected a run's folder" in done.output
+
+
+@pytest.mark.parametrize(("every", "told"), [(1, ""), (2, "individual parameters were measured at 10 of 20 steps")])
+def test_a_session_without_a_report_says_how_much_it_measured_itself_and_of_what_model(tmp_path, every, told):
+    config = stepscope.DebugConfig(schedule=stepscope.Schedule(every=every), max_overhead=None)
+    with stepscope.open_run(tmp_path / "run", sinks=[]) as run:
+        train(run)  # an earlier session, whose measured steps are its own
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(8, 1)))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        with stepscope.watch(model, optimizer, run=run, config=config):
+            for _ in range(20):
+                optimizer.zero_grad()
+                inputs = torch.randn(8, 4)
+                (model(inputs) - inputs.sum(1, keepdim=True)).square().mean().backward()
+                optimizer.step()
+            run.flush_store()
+            printed = CliRunner().invoke(main, ["diagnose", str(tmp_path / "run")]).output
+            line = CliRunner().invoke(main, ["diagnose", "--json", str(tmp_path / "run")]).output
+            (content,) = contents_of(tmp_path / "run")
+    assert content.text == ""
+    assert content.architecture == [
+        "49 parameters, 3 layers, nested 2 deep.", "Most parameters: 0 (82%), 1.1 (18%)."
+    ]  # fmt: skip
+    assert ("individual parameters" in content.verdict, "individual parameters" in printed) == (bool(told), bool(told))
+    assert not told or f"Not checked: {told}" in " ".join(printed.split())
+    assert (told in json.loads(line)["gaps"]) is bool(told)
+    (ended,) = contents_of(tmp_path / "run")
+    assert ended.architecture[0].startswith("49 parameters, 0.000187 MiB, 3 layers, nested 2 deep.")
+
+
+@pytest.mark.parametrize(("parameters", "more"), [(999, ""), (1000, " or more")])
+def test_a_model_with_more_parameters_than_facts_list_is_told_as_such(parameters, more):
+    listed = tuple(ParameterFacts(name=f"{number}.weight", shape=(2, 3)) for number in range(parameters))
+    told = list(architecture_lines(Facts(parameters=listed)))
+    assert told[0] == f"{6 * parameters:,} parameters{more}."
+    assert len(told) == (1 if more else 2)
+    assert list(architecture_lines(Facts())) == []

@@ -190,7 +190,7 @@ def test_a_resumed_run_claims_no_more_measured_steps_than_it_has(tmp_path, again
                 run.flush(30)
                 if is_again:
                     session = Asked(tmp_path).json("verdict")["sessions"][0]
-                    assert session["measured"][-1] == "Individual parameters were measured 60 times so far."
+                    assert session["measured"][-1] == "Individual parameters were measured at all 30 steps so far."
 
 
 @pytest.mark.slow
