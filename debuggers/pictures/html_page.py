@@ -24,7 +24,9 @@ p { margin: 6px 0; } ul { margin: 2px 0; padding-left: 20px; } a { color: var(--
 .verdict { font-size: 17px; border-left: 5px solid currentColor; } .verdict > * { color: var(--ink); }
 .pictures { display: flex; flex-wrap: wrap; gap: 12px; } .pictures > * { flex: 1 1 440px; min-width: 0; margin: 0; }
 .pictures > .line { max-width: 510px; } figure { display: flex; flex-direction: column; } figcaption { order: -1; }
-figure img { align-self: flex-start; } td, th { min-width: 5em; } td.kind { min-width: 12em; }
+figure img { align-self: flex-start; } td, th { min-width: 6em; }
+td.kind, td:last-child { min-width: 12em; } td.name { min-width: 10em; } td.number, th.number { min-width: 0; }
+.wide { overflow-x: auto; }
 .session { margin-top: 56px; } .card .pictures { margin-top: 12px; } .key { white-space: nowrap; margin-right: 12px; }
 figcaption { color: var(--soft); font-size: 13px; } figure img { max-width: 100%; background: #fff; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
@@ -34,8 +36,7 @@ pre { background: var(--card); border: 1px solid var(--edge); border-radius: 8px
   font-size: 13px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
 :target { outline: 2px solid var(--c1); }
-@media (max-width: 600px) { td, th, td.kind { min-width: 0; overflow-wrap: anywhere; } }
-@media print { body { max-width: none; } .card, figure, tr { break-inside: avoid; } }
+@media print { body { max-width: none; } .wide { overflow: visible; } .card, figure, tr { break-inside: avoid; } }
 """
 
 _NOTEBOOKS = {
@@ -95,6 +96,16 @@ def notebook_frame(attributes: str, height: int) -> str:
 def safe(text: object) -> str:
     """Returns a text for HTML and SVG, in one line: escaped, and control characters shown as Python writes them."""
     return escape(printable_line(str(text)))
+
+
+def table(head: str, rows: Sequence[str]) -> str:
+    """Returns a table, which scrolls in its own box where it is wider than the page.
+
+    Args:
+        head: HTML: the cells of the first row.
+        rows: HTML: the further rows, whole.
+    """
+    return f'<div class="wide" tabindex="0"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
 def bullets(texts: Sequence[str]) -> str:

@@ -136,6 +136,46 @@ def test_an_empty_run_says_that_nothing_is_known(look, tmp_path):
     assert page.get_by_text("Nothing was measured that causes are found in.").is_visible()
 
 
+BROKEN_WORDS = """() => {
+  const found = [];
+  for (const cell of document.querySelectorAll("td, th")) {
+    const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) for (const word of walker.currentNode.data.matchAll(/[^\\s-]+/g)) {
+      const range = document.createRange();
+      range.setStart(walker.currentNode, word.index);
+      range.setEnd(walker.currentNode, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+      if (lines.size > 1) found.push(word[0]);
+    }
+  }
+  return found;
+}"""
+
+
+def test_on_a_phone_only_words_that_are_longer_than_their_cell_break_and_wide_tables_scroll_by_themselves(tmp_path):
+    findings = tuple(
+        Finding(
+            kind=kind, name=name, level="warning", step=1_234_567, last_step=1_234_567, steps=1, ongoing=True,
+            value=2.0, threshold=1.0, evidence="standard deviation 0.292 of the output", rule="",
+        )
+        for kind, name in (("unequal_variances", "inputs/mean"), ("off_centre_inputs", "x" * 40))
+    )  # fmt: skip
+    sound = ReportContent(title="run (good)", text="Verdict: no problem in what was checked (score 0.99): a gap.")
+    found = ReportContent(
+        title="run (bad)", text="Verdict: warning (score 0.53).", evidence=Evidence(findings=findings)
+    )
+    file = tmp_path / "report.html"
+    file.write_text(sessions_page("run", [found, sound]), encoding="utf-8")
+    with browser_page() as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto(file.as_uri())
+        screenshot(page, "report_phone", tmp_path)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert page.evaluate(BROKEN_WORDS) == ["x" * 40]
+        scrolls = page.locator(".wide").evaluate_all("boxes => boxes.map((box) => box.scrollWidth > box.clientWidth)")
+        assert scrolls == [False, False, True, False]
+
+
 def test_links_lead_to_the_causes_their_charts_and_the_first_finding(look, tmp_path):
     page = look(written(trained(tmp_path / "run", factor=float("nan"))), "links")
 

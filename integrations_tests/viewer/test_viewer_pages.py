@@ -83,6 +83,20 @@ def test_each_view_fits_a_laptop(views, width):
     assert not complaints
 
 
+@pytest.mark.parametrize(("width", "is_below"), [(390, True), (640, True), (641, False)])
+def test_on_a_phone_a_text_stands_below_the_names_with_the_whole_width(views, width, is_below):
+    page, complaints, addresses = views
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(next(address for address in addresses if "#/texts" in address))
+    names, text = page.locator(".name-list"), page.locator(".detail")
+    expect(text).to_contain_text("steady")
+    above, below = names.bounding_box(), text.bounding_box()
+    assert (below["y"] >= above["y"] + above["height"]) is is_below
+    assert (below["width"] > 0.9 * width) is is_below
+    expect(names.get_by_role("option").first).to_be_visible()
+    assert not complaints
+
+
 FOCUSED = """() => {
   const one = document.activeElement;
   if (!one || one === document.body) return null;

@@ -7,7 +7,7 @@ from tracker_adapters.terminal_text import printable
 from tracker_adapters.wording import some_of
 
 from debuggers.diagnosis.cause import Cause
-from debuggers.pictures.html_page import bullets, html_page, safe
+from debuggers.pictures.html_page import bullets, html_page, safe, table
 from debuggers.pictures.names import shortened
 from debuggers.pictures.svg_lines import line_chart
 from debuggers.pictures.svg_map import heat_map
@@ -36,8 +36,7 @@ def sessions_page(title: str, contents: Sequence[ReportContent]) -> str:
         f'<td class="{content.state or "soft"}">{content.state_word}</td><td>{safe(content.verdict)}</td></tr>'
         for number, content in enumerate(contents, start=1)
     ]
-    body = [f"<h1>{_title(title)}</h1>", "<table><tr><th>session</th><th>state</th><th>verdict</th></tr>", *rows]
-    body.append("</table>")
+    body = [f"<h1>{_title(title)}</h1>", table("<th>session</th><th>state</th><th>verdict</th>", rows)]
     for number, content in enumerate(contents, start=1):
         inside = "\n".join(_session(content, f"session-{number}-"))
         body.append(f'<section class="session" id="session-{number}">{inside}</section>')
@@ -153,7 +152,7 @@ def _areas(content: ReportContent, anchor: str) -> list[str]:
             text = text.replace(title, link)
         state = f'<td class="{area.state or "soft"}">{area.word}</td>'
         rows.append(f"<tr><td>{safe(area.name)}</td>{state}<td>{text}</td></tr>")
-    return ["<table><tr><th>area</th><th>state</th><th>why</th></tr>", *rows, "</table>"]
+    return [table("<th>area</th><th>state</th><th>why</th>", rows)]
 
 
 def _timeline(content: ReportContent, anchor: str) -> list[str]:
@@ -167,12 +166,13 @@ def _timeline(content: ReportContent, anchor: str) -> list[str]:
         linked.add(finding.step)
         rows.append(
             f'<tr{link}><td class="number">{finding.step:,}</td><td class="kind">{safe(finding.kind)}</td>'
-            f"<td>{_name(finding.name)}</td><td>{safe(shortened(finding.evidence, _LONGEST_TEXT))}</td></tr>"
+            f'<td class="name">{_name(finding.name)}</td>'
+            f"<td>{safe(shortened(finding.evidence, _LONGEST_TEXT))}</td></tr>"
         )
     left = len(findings) - len(rows)
     more = f'<p class="soft">and {left:,} more</p>' if left else ""
-    head = '<tr><th class="number">step</th><th>finding</th><th>where</th><th>evidence</th></tr>'
-    return ["<h2>What was found, in order</h2><table>", head, *rows, "</table>", more]
+    head = '<th class="number">step</th><th>finding</th><th>where</th><th>evidence</th>'
+    return ["<h2>What was found, in order</h2>", table(head, rows), more]
 
 
 def _title(title: str) -> str:
