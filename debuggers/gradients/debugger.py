@@ -122,7 +122,9 @@ class GradientDebugger(Closing):
         )
         self.watch: ParameterWatch | None = None
         if self._parameters is not None:
-            self.watch = ParameterWatch(self._parameters, optimizer, self._arrivals, self._findings.announce)
+            self.watch = ParameterWatch(
+                self._parameters, optimizer, self._arrivals, self._findings.announce, self._findings.history.forget
+            )
         draws = histogram_every is not None
         self.recorded = RecordedLayers(emitter, self._arrivals, self._findings, with_histograms=draws)
         self._last_step, self._closed = 0, False

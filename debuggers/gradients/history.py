@@ -1,6 +1,6 @@
 """The bounded history of gradients and updates: per tensor the statistics of the last steps."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,10 @@ class GradientHistory:
         values = np.asarray(ratios, np.float64)[np.newaxis]
         self._updates.write(step, rows, values, len(self._index))
         return self._observation(step, rows, values, UPDATE_STATISTICS, False)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Begins anew with these names, as where parameters of other shapes go by them now."""
+        self._index.forget(names)
 
     def series(self, name: str, statistic: str = "norm") -> tuple[npt.NDArray[np.int64], Floats]:
         """Returns the held steps at which a tensor was measured, and its values there.

@@ -1,7 +1,7 @@
 """Tracks which parameters take part in the training: have gradients, belong to the optimizer, change."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -92,7 +92,11 @@ class ParameterWatch:
         optimizer: torch.optim.Optimizer | None,
         arrivals: ArrivalQueue,
         announce: Callable[[list[Finding]], None],
+        on_reshaped: Callable[[Sequence[str]], None] = lambda names: None,
     ) -> None:
+        """Sets it up; ``on_reshaped`` gets names by which parameters of another shape go now, once for each shape."""
+        self._on_reshaped = on_reshaped
+        self._shapes: dict[str, set[torch.Size]] = {}
         self._parameters, self._optimizer = parameters, optimizer
         self._arrivals, self._announce = arrivals, announce
         self._mark = object()
@@ -129,10 +133,21 @@ class ParameterWatch:
             if new:
                 _TRAINED_BY.update((parameter, self._mark) for parameter in found.parameters)
             self._first_seen.update(dict.fromkeys(new, self._steps))
+            self._note_shapes(found)
             self._movement.keep(dict(zip(found.names, found.parameters, strict=True)))
         if self._steps == FIRST_LOOK or (self._steps and self._steps % LOOK_EVERY == 0):
             self.compare_weights()
         self._steps += 1
+
+    def _note_shapes(self, found: Gradients) -> None:
+        reshaped = []
+        for name, parameter in zip(found.names, found.parameters, strict=True):
+            known = self._shapes.setdefault(name, set())
+            if known and parameter.shape not in known:
+                reshaped.append(name)
+            known.add(parameter.shape)
+        if reshaped:
+            self._on_reshaped(reshaped)
 
     def compare_weights(self) -> None:
         """Compares the weights with what they were, if there were enough steps."""

@@ -1,6 +1,6 @@
 """Gives names rows that stay theirs, so that statistics of many tensors live in arrays instead of dictionaries."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,11 @@ Rows = slice | npt.NDArray[np.intp]
 
 
 class NameIndex:
-    """The row of every name met so far; rows are given in the order of meeting and never change.
+    """The row of every name met so far; rows are given in the order of meeting and never change, but by ``forget``.
 
     Attributes:
-        names: All names; ``names[row]`` is the name of a row. It grows, and nothing in it moves.
+        names: All names; ``names[row]`` is the name of a row. It grows, and nothing in it moves. A name that was
+            forgotten and met again is in it twice, the second time for its new row.
     """
 
     def __init__(self) -> None:
@@ -39,6 +40,12 @@ class NameIndex:
             known = ", ".join(self.names[:5]) or "none"
             raise HistoryError(f"nothing was recorded for {name!r}; recorded names are {known}")
         return self._row_of[name]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Has these names get new rows, as where something else goes by them now; the old rows keep their values."""
+        for name in names:
+            self._row_of.pop(name, None)
+        self._last_names = ()
 
     def rows(self, names: Sequence[str]) -> Rows:
         """Returns the rows of names, new ones included; the same tuple as last time costs nothing.

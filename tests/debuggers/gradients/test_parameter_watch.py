@@ -334,3 +334,40 @@ def test_how_far_weights_came_counts_each_element_and_not_each_parameter():
     watch.close(look_at_values=False)
 
     assert 0.5 < watch.farthest < 1.0
+
+
+def test_names_of_parameters_with_another_shape_are_told_once_for_each_shape():
+    model, told = nn.Sequential(nn.Linear(4, 2)), []
+    parameters = Parameters(model)
+    watch = ParameterWatch(parameters, None, ArrivalQueue(), lambda begun: None, told.append)
+    for step, width in enumerate((4, 4, 6, 6, 4, 6)):
+        model[0] = nn.Linear(width, 2)
+        for parameter in model.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        watch.see(step, parameters.gradients())
+    assert told == [["0.weight"]]
+
+
+@pytest.mark.parametrize("inserts", [True, False])
+def test_a_layer_that_is_inserted_begins_its_own_history(inserts):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    debugger = GradientDebugger(model, optimizer)
+
+    def step(number, scale):
+        optimizer.zero_grad()
+        (scale * model(torch.ones(8, 4))).square().mean().backward()
+        debugger.step(number)
+
+    for number in range(40):
+        step(number, 1e-3)
+    if inserts:
+        model.insert(2, nn.Linear(64, 64))
+    for number in range(40, 60):
+        step(number, 1.0)
+    debugger.close()
+    found = {finding.name for finding in debugger.findings() if finding.kind == "exploding_gradient"}
+    assert any("2.weight" in name for name in found) is not inserts
+    _, norms = debugger.history.series("2.weight")
+    assert len(norms) == (20 if inserts else 60)
