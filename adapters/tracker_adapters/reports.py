@@ -15,7 +15,8 @@ NOTIFICATIONS = "notifications/"
 """How the names of texts begin, behind the scope of their session, that hold a finding as JSON for a webhook."""
 VERDICT = "Verdict: "
 """How the line of a report begins that says how the training is."""
-_WORST_FIRST = ("critical", "warning", "unknown", "no problem in what was checked", "healthy")
+WORST_FIRST = ("critical", "warning", "unknown", "no problem in what was checked", "healthy")
+"""How verdicts begin, which are the words of ``Health``; trackers are to need nothing of the debuggers."""
 _SCORE = re.compile(r"\(score ([\d.]+)\)")
 
 
@@ -79,6 +80,6 @@ def verdict_line(report: str) -> str:
 
 def _badness(verdict: str) -> tuple[int, float]:
     """What verdicts are sorted by, the worst first: how healthy, then the score."""
-    health = next((place for place, word in enumerate(_WORST_FIRST) if verdict.startswith(word)), len(_WORST_FIRST))
+    health = next((place for place, word in enumerate(WORST_FIRST) if verdict.startswith(word)), len(WORST_FIRST))
     score = _SCORE.search(verdict)
     return health, float(score[1]) if score else 1.0

@@ -1,6 +1,7 @@
 """What a loss curve says: from where to where it went, whether it still falls, stands, swings or has blown up."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from weakref import WeakKeyDictionary
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from tracker_adapters.wording import counted
 
+from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import OF_ELEMENTS, LossFacts
 from debuggers.diagnosis.series import Series
@@ -25,6 +27,7 @@ LITTLE = 0.3
 """Share of what there is to learn, below which little of it was."""
 _NOTHING, _MANY = 0.02, 100
 """Share of a constant output's loss below which nothing was learnt, and steps that are enough for more."""
+_UNLEARNT = "nothing was learnt:"
 BLOWN_UP = 2.0
 """A loss of more than this many times its first value has blown up."""
 _OF_ROOTS = frozenset({"l1", "rmse"})
@@ -256,18 +259,20 @@ def constant_level(evidence: Evidence, progress: Progress) -> float:
     return level if level > 0 and is_of_whole_loss(evidence) else progress.first
 
 
-def nothing_learnt(evidence: Evidence) -> tuple[str, ...]:
-    """Returns a phrase of a training that has learnt nothing in its steps; none of one of which that is not known.
+def nothing_learnt(evidence: Evidence, causes: Sequence[Cause]) -> tuple[str, ...]:
+    """Returns a phrase of a training that has learnt nothing, if no cause says why, and its session has not said so.
 
-    Where no cause says why, it is what nobody has an answer to yet, and no sign of health.
+    It is what nobody has an answer to yet, and no sign of health.
     """
     progress, baseline = progress_of(evidence), known_baseline(evidence)
-    if progress is None or baseline is None or progress.failed or evidence.facts.trained_with_others:
+    if causes or progress is None or baseline is None or progress.failed or evidence.facts.trained_with_others:
         return ()
     learns = progress.learnt >= _NOTHING or progress.learnt_at_end >= _NOTHING
     if progress.points < _MANY or learns or not is_of_whole_loss(evidence):
         return ()
+    if any(gap.startswith(_UNLEARNT) for gap in evidence.facts.gaps):
+        return ()
     return (
-        f"nothing was learnt: after {counted(progress.points, 'steps')} the loss is {progress.last:.4g}, that of a "
-        f"constant output is {baseline:.4g}",
+        f"{_UNLEARNT} after {counted(progress.points, 'steps')} the loss is {progress.last:.4g}, that of a constant "
+        f"output is {baseline:.4g}",
     )

@@ -10,7 +10,7 @@ from debuggers.gradients.element_samples import sample_all, sample_elements
 from debuggers.gradients.step_probe import probe_gradients
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
-from debuggers.signals.deferred_values import DeferredElements
+from debuggers.signals.deferred_values import DeferredElements, cosine
 from debuggers.signals.signal_log import SignalLog
 from debuggers.torch_import import torch
 
@@ -42,11 +42,8 @@ class _Moment:
         if self.elements is None or other.elements is None:
             return math.nan
         mine, theirs = self.elements.resolve(), other.elements.resolve()
-        if len(mine) != len(theirs):
-            return math.nan
         with np.errstate(all="ignore"):
-            lengths = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
-            return float(mine @ theirs) / lengths if lengths > 0 else math.nan
+            return cosine(mine, theirs) if len(mine) == len(theirs) else math.nan
 
 
 class _Pair:
@@ -92,6 +89,6 @@ class ClippingSignals:
         before, after = pair.before.norm.resolve(), pair.after.norm.resolve()
         if after.total_norm < CLIPPED * before.total_norm:
             self._log.put(step, {"unclipped_norm": before.total_norm, "clipped_norm": after.total_norm})
-        cosine = pair.before.cosine(pair.after)
-        if cosine < TURNED:
-            self._log.put(step, {"turned_cosine": cosine})
+        turned = pair.before.cosine(pair.after)
+        if turned < TURNED:
+            self._log.put(step, {"turned_cosine": turned})

@@ -106,3 +106,12 @@ def _together(samples: list[torch.Tensor]) -> Floats | DeferredTensor:
     array = np.empty(sum(map(torch.numel, samples)))
     torch.cat(samples, out=torch.from_numpy(array))  # conversion and copy in one pass
     return array
+
+
+def cosine(first: Floats, second: Floats, factors: Floats | float = 1.0) -> float:
+    """The cosine of two samples, whose elements stand for ``factors`` each.
+
+    NaN where one of the two is zero, or not finite.
+    """
+    lengths = np.sqrt(np.sum(np.square(first) * factors)) * np.sqrt(np.sum(np.square(second) * factors))
+    return float(np.sum(first * second * factors) / lengths) if lengths > 0 else math.nan

@@ -14,7 +14,7 @@ from debuggers.gradients.parameters import Gradients
 from debuggers.host_arrays.deferred import DeferredTensor
 from debuggers.instrumentation.quiet_computation import quiet_computation
 from debuggers.measurement.arrival_queue import ArrivalQueue
-from debuggers.signals.deferred_values import DeferredElements, Floats
+from debuggers.signals.deferred_values import DeferredElements, Floats, cosine
 from debuggers.signals.signal_log import SignalLog
 from debuggers.signals.weight_norm import WeightNorm
 from debuggers.torch_import import torch
@@ -177,7 +177,7 @@ class ParameterSignals:
         last, self._last = self._last, (moment.count, moment.names, gradients)
         with np.errstate(all="ignore"):
             if last is not None and last[:2] == (moment.count - 1, moment.names) and len(last[2]) == len(gradients):
-                totals["gradient_cosine"] = _cosine(gradients, last[2], factors)
+                totals["gradient_cosine"] = cosine(gradients, last[2], factors)
             if moment.sampled and moment.before is not None:
                 before = moment.before.resolve()
                 after = None if moment.after is None else moment.after.resolve()
@@ -221,8 +221,8 @@ def _totals(gradients: Floats, before: Floats, after: Floats | None, factors: Fl
         change = after - before
         if norm:
             totals["update_ratio"] = math.sqrt(float(np.sum(np.square(change) * factors))) / norm
-        totals["descent_cosine"] = -_cosine(change, gradients, factors)
-        totals["decay_cosine"] = -_cosine(change, before, factors)
+        totals["descent_cosine"] = -cosine(change, gradients, factors)
+        totals["decay_cosine"] = -cosine(change, before, factors)
     return totals
 
 
@@ -235,9 +235,3 @@ def _mean(values: npt.NDArray[np.bool_], weights: Floats) -> float:
     """NaN where all weights are zero."""
     total = float(weights.sum())
     return float(values @ weights) / total if total else math.nan
-
-
-def _cosine(first: Floats, second: Floats, factors: Floats) -> float:
-    """NaN where one of the two is zero, or not finite."""
-    lengths = np.sqrt(np.sum(np.square(first) * factors)) * np.sqrt(np.sum(np.square(second) * factors))
-    return float(np.sum(first * second * factors) / lengths) if lengths > 0 else math.nan

@@ -43,8 +43,7 @@ def command(runs: tuple[str, ...], *, as_json: bool) -> None:
             status = record.info.status
         for scope, evidence in found.items():
             causes = diagnose(evidence)
-            unlearnt = () if causes else nothing_learnt(evidence)
-            left_out = [*gaps[scope], *(one for one in unlearnt if one not in evidence.facts.gaps)]
+            left_out = [*gaps[scope], *nothing_learnt(evidence, causes)]
             if as_json:
                 line: dict[str, Any] = {
                     "run": str(folder),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from msgspec.structs import replace
 from tracker_adapters.artifacts import Alert, Text
@@ -45,8 +45,9 @@ def stored_evidence(record: RunRecord, scope: str = "", rank: int | None = None)
     rank = record.lowest_rank if rank is None else rank
     prefix = f"{scope}/" if scope else ""
     names = [info.name for info in record.names(rank) if info.kind == "scalar"]
-    facts, findings, stored_ns = _facts(record, prefix, rank)
-    since = _last_session(record, prefix, rank, facts)
+    texts = _Texts.of(record, prefix, rank)
+    facts, findings, stored_ns = texts.latest()
+    since = _last_session(record, rank, texts, facts)
     series, tensors = _series(record, prefix, names, rank, since)
     found = (*findings, *_from_alerts(record, prefix, findings, rank, stored_ns, since=since))
     facts = _with_steps(facts, series)
@@ -75,13 +76,24 @@ def stored_name(signal: str, tensor: str = "", scope: str = "") -> str:
     return "/".join(filter(None, (scope, signal if kept else PREFIX + signal, tensor)))
 
 
-def _facts(record: RunRecord, prefix: str, rank: int) -> tuple[Facts, tuple[Finding, ...], int]:
-    """Returns facts, findings, and when they were stored if that was at the end, when they are complete; else 0."""
-    last = last_text(record, prefix + FACTS_NAME, rank)
-    report = last_text(record, prefix + REPORT_NAME, rank)
-    if last is None:
-        return Facts(), (), 0
-    return *decode(last.text), last.time_ns if report is not None and report.time_ns >= last.time_ns else 0
+class _Texts(NamedTuple):
+    """What a session stored as texts, and those before it of its scope: what they knew, and their reports."""
+
+    facts: list[Text]
+    reports: list[Text]
+
+    @classmethod
+    def of(cls, record: RunRecord, prefix: str, rank: int) -> Self:
+        """Reads them."""
+        return cls(texts_of(record, prefix + FACTS_NAME, rank), texts_of(record, prefix + REPORT_NAME, rank))
+
+    def latest(self) -> tuple[Facts, tuple[Finding, ...], int]:
+        """Returns facts, findings, and when they were stored if that was at the end, when they are complete; else 0."""
+        if not self.facts:
+            return Facts(), (), 0
+        last = max(self.facts, key=lambda text: text.time_ns)
+        has_ended = any(report.time_ns >= last.time_ns for report in self.reports)
+        return *decode(last.text), last.time_ns if has_ended else 0
 
 
 class _Since(NamedTuple):
@@ -96,19 +108,18 @@ class _Since(NamedTuple):
     time_ns: int
 
 
-def _last_session(record: RunRecord, prefix: str, rank: int, facts: Facts) -> _Since:
+def _last_session(record: RunRecord, rank: int, texts: _Texts, facts: Facts) -> _Since:
     """Returns where the last session begins.
 
     A session stores facts after its first step, and how many steps it has seen with all that it stores later. A
     training that restarts from a checkpoint repeats steps, and records something else of them.
     """
-    texts = texts_of(record, prefix + FACTS_NAME, rank)
     first = facts.last_step - facts.steps + 1
-    last_ns = max((text.time_ns for text in texts), default=0)
-    reports = [text.time_ns for text in texts_of(record, prefix + REPORT_NAME, rank)]
-    resumed = [attempt.began_ns for attempt in record.attempts(rank) if attempt.attempt > 1]
-    before_ns = max((time_ns for time_ns in (*reports, *resumed) if time_ns < last_ns), default=0)
-    return _Since(first if first > 0 and any(text.step == first for text in texts) else 0, before_ns)
+    last_ns = max((text.time_ns for text in texts.facts), default=0)
+    ends = [report.time_ns for report in texts.reports]
+    begins = [attempt.began_ns for attempt in record.attempts(rank) if attempt.attempt > 1]
+    before_ns = max((time_ns for time_ns in (*ends, *begins) if time_ns < last_ns), default=0)
+    return _Since(first if first > 0 and any(text.step == first for text in texts.facts) else 0, before_ns)
 
 
 def measured_steps(record: RunRecord, scope: str = "", rank: int | None = None) -> tuple[int, int] | None:
@@ -118,7 +129,8 @@ def measured_steps(record: RunRecord, scope: str = "", rank: int | None = None) 
     """
     rank = record.lowest_rank if rank is None else rank
     prefix = f"{scope}/" if scope else ""
-    since = _last_session(record, prefix, rank, _facts(record, prefix, rank)[0])
+    texts = _Texts.of(record, prefix, rank)
+    since = _last_session(record, rank, texts, texts.latest()[0])
     start = f"{prefix}gradient_norm/"
     scalars = [info for info in record.names(rank) if info.kind == "scalar" and info.name.startswith(start)]
     found = [info for info in scalars if info.last_step >= since.step]

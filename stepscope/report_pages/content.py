@@ -8,6 +8,7 @@ from debuggers.diagnosis.cause import Cause
 from debuggers.diagnosis.data_waiting import data_waiting
 from debuggers.diagnosis.evidence import Evidence
 from debuggers.diagnosis.facts import Facts
+from debuggers.diagnosis.progress import nothing_learnt
 from stepscope.report_pages.stored_architecture import architecture_lines
 from stepscope.report_pages.waiting_line import waiting_line
 
@@ -166,7 +167,8 @@ class ReportContent:
         facts = self.evidence.facts
         failed = [line for line in self.text.splitlines() if line.startswith("Internal error: ")]
         ended = [f"The training ended in an exception: {facts.error}"] if facts.error else []
-        return [*self.notes, *ended, *self.evidence.unchecked, *failed]
+        unlearnt = nothing_learnt(self.evidence, self.causes)
+        return [*self.notes, *ended, *self.evidence.unchecked, *unlearnt, *failed]
 
     @property
     def architecture(self) -> list[str]:

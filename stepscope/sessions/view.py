@@ -137,7 +137,7 @@ class SessionView:
         with self._isolation.guard("reporting what the tools know"):
             tools = ToolReport.of(self._instruments.tools, evidence or Evidence())
         evidence = evidence or Evidence()
-        gaps = (*evidence.validation_gaps, *(() if causes else nothing_learnt(evidence)))
+        gaps = (*evidence.validation_gaps, *nothing_learnt(evidence, causes))
         return DebugReport.of(
             self._instruments,
             findings,

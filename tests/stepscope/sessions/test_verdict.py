@@ -9,6 +9,7 @@ import torch
 from digits_training import load, network, train
 from sklearn.datasets import load_diabetes
 from torch import nn
+from tracker_adapters.reports import WORST_FIRST
 from tracker_adapters.testing import MemoryEmitter
 
 import stepscope
@@ -633,3 +634,7 @@ def test_gradients_in_the_unit_of_huge_targets_explode_by_more_than_that_unit(st
 
     assert set(verdict.found) & {"exploding_gradient"} == expected
     assert (verdict.health is Health.CRITICAL) == bool(expected)
+
+
+def test_trackers_know_how_each_verdict_begins():
+    assert set(WORST_FIRST) == {str(health) for health in Health}
