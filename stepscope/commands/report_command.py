@@ -60,10 +60,10 @@ def command(runs: tuple[str, ...], *, html: Path | None) -> None:
             echo_prose("\n".join([text if is_one else f"{title}\n{text}", *sessions]))
             shown += 1
         if reports and where:
-            echo(where)
+            echo_prose(where)
     if len(folders) == 2:
         for line in _compared(folders[0], folders[1]):
-            echo(line)
+            echo_prose(line)
         return
     if not shown:
         raise NotARunError(

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import termios
 
+import stepscope
+
 TEXT = "\n".join([
     "1. The weights start at a wrong scale, since step 0",
     "   + outputs grow from 0.72 (read) to 2.3e+03",
@@ -16,9 +18,8 @@ TEXT = "\n".join([
 PRINTS = "import sys; from stepscope.commands.common import echo_prose; echo_prose(sys.argv[1])"
 
 
-def printed(columns):
+def printed(columns, command=(sys.executable, "-c", PRINTS, TEXT)):
     """What a terminal of that width is given; that of a pipe for None."""
-    command = [sys.executable, "-c", PRINTS, TEXT]
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     if columns is None:
         return subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment, timeout=60).stdout.decode()
@@ -46,3 +47,15 @@ def test_lines_are_broken_between_words_at_the_width_of_a_terminal():
 
 def test_a_pipe_gets_whole_lines():
     assert printed(None) == TEXT + "\n"
+
+
+def test_a_comparison_of_two_runs_fits_the_terminal(tmp_path):
+    runs = [tmp_path / name for name in ("first", "second")]
+    for scale, folder in enumerate(runs, start=1):
+        with stepscope.open_run(folder, sinks=[]) as run:
+            for step in range(30):
+                run.scalar("loss", 1 / (step + scale), step=step)
+                run.scalar("diagnosis/parameter_update_ratio/encoder.layers.0.weight", 1e-3 * scale, step=step)
+    lines = printed(80, (sys.executable, "-m", "stepscope", "report", *map(str, runs))).splitlines()
+    assert "encoder.layers.0.weight" in "".join(lines)
+    assert max(map(len, lines)) <= 80
